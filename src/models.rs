@@ -88,8 +88,7 @@ macro_rules! half {
 half!(f16 bf16);
 
 /// Launches a kernel with these constants and types of elements, which is generated for its first launch.
-#[doc(hidden)]
-pub fn launch(
+pub(crate) fn launch(
     stream: &Stream,
     kernel: &impl Kernel,
     constants: &[(&str, usize)],
@@ -270,8 +269,7 @@ pub fn experts<T: Half>(
 }
 
 /// [`experts`], where the type of elements is known to have 16 bits only when the program runs.
-#[doc(hidden)]
-pub fn experts_of<T: Element>(
+pub(crate) fn experts_of<T: Element>(
     stream: &Stream,
     x: TensorRef<'_, T, 2>,
     w: TensorRef<'_, T, 3>,

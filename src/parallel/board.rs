@@ -165,3 +165,39 @@ impl Board {
         self.locked().exchanges.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(text: &str) -> Entry {
+        Ok(Call { text: text.into(), data: Vec::new() })
+    }
+
+    #[test]
+    fn a_rank_that_does_not_come_is_lost() {
+        let board = Board::new(2, 1, Duration::from_millis(30), Sockets::default());
+        let error = board.exchange(0, 1, entry("a sum")).unwrap_err().to_string();
+        let expected =
+            "rank 1 is lost: it did not come to a sum within 30ms\nhelp: the group has ended; make a new one";
+        assert_eq!(error, expected);
+        assert_eq!(board.exchange(0, 2, entry("another sum")).unwrap_err().to_string(), expected);
+    }
+
+    #[test]
+    fn entries_of_all_ranks_come_in_order() {
+        let board = Board::new(3, 3, Duration::from_secs(9), Sockets::default());
+        std::thread::scope(|scope| {
+            for rank in 0..3 {
+                let board = &board;
+                scope.spawn(move || {
+                    for exchange in 0..100 {
+                        let entries = board.exchange(rank, exchange, Err(format!("{rank}"))).unwrap();
+                        assert_eq!(entries, [0, 1, 2].map(|rank| Err(rank.to_string())));
+                    }
+                });
+            }
+        });
+        assert!(board.locked().exchanges.is_empty());
+    }
+}

@@ -3,6 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::thread;
 
+use super::peers::share_memory;
 use super::{Error, Options, Rank};
 use crate::{Device, Stream};
 
@@ -31,6 +32,10 @@ impl Group {
     pub fn new(devices: &[usize], options: Options) -> Result<Group, Error> {
         if devices.is_empty() {
             return Err(Error::refused("a group of no devices", "name at least one: `Group::new(&[0], …)`"));
+        }
+        // A device that cannot be opened is an error of its rank.
+        if let Ok(all) = devices.iter().map(|device| Device::open(*device)).collect::<Result<Vec<_>, _>>() {
+            share_memory(&all)?;
         }
         let board = Rank::board(devices.len(), &options);
         let connect = |rank: usize| {

@@ -8,6 +8,7 @@ mod error;
 mod experts;
 mod group;
 mod linear;
+mod peers;
 #[cfg(test)]
 mod plain;
 mod rank;

@@ -236,7 +236,7 @@ impl Rank {
         broken(&self.board, self.rank, error)
     }
 
-    /// All ranks' elements become one, in place: their sum, or their maximum. The tensor has the same extents and strides at all ranks.
+    /// All ranks' elements become one, in the same memory: their sum, or their maximum. The tensor has the same extents and strides at all ranks.
     pub fn all_reduce<T: Element, const R: usize>(
         &mut self,
         stream: &Stream,

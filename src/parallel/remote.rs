@@ -285,6 +285,35 @@ mod tests {
     }
 
     #[test]
+    fn processes_meet_and_are_missed() {
+        let options = Options { timeout: Duration::from_secs(5), ..Options::default() };
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).unwrap();
+        let boards = thread::scope(|scope| {
+            let join = |rank| {
+                let meeting = Meeting { address: free.to_string(), rank, ranks: 3, device: 0 };
+                scope.spawn(move || meet(&meeting, &options).unwrap())
+            };
+            [2, 0, 1].map(join).map(|thread| thread.join().unwrap())
+        });
+        let call = |rank: usize| Ok(Call { text: "a call".into(), data: vec![rank as u8] });
+        thread::scope(|scope| {
+            for (board, rank) in boards.iter().zip([2, 0, 1]) {
+                scope.spawn(move || {
+                    let entries = board.exchange(rank, 1, call(rank)).unwrap();
+                    assert_eq!(entries, [0, 1, 2].map(call));
+                });
+            }
+        });
+        // The process of rank 2 ends.
+        boards[0].sockets.close();
+        let error = boards[2].exchange(1, 2, call(1)).unwrap_err().to_string();
+        assert!(error.starts_with("rank 2 is lost: its process has ended"), "{error}");
+        let outside = Meeting { address: "127.0.0.1:9".into(), rank: 3, ranks: 3, device: 0 };
+        let error = meet(&outside, &options).err().unwrap().to_string();
+        assert_eq!(error, "there is no rank 3 of 3\nhelp: ranks are counted from 0");
+    }
+
+    #[test]
     fn meetings_come_from_the_environment() {
         let variables = |name: &str| {
             let all = [

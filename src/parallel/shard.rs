@@ -70,8 +70,8 @@ pub struct Heads {
     queries: Vec<Range<usize>>,
 }
 
-/// Heads of a rank that one launch computes: each head of keys has the same number of heads of queries. Numbers are those of the rank's own
-/// tensors.
+/// Heads of a rank that one launch computes: each head of keys has the same number of heads of queries. Numbers count the heads
+/// of the rank's own tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeadPart {
     /// Heads of queries.

@@ -38,7 +38,7 @@ pub struct Slice {
 /// A transfer, in which all ranks or two of them take part.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transfer {
-    /// All ranks' elements become one, in place.
+    /// All ranks' elements become one, in the same memory.
     AllReduce(Slice, Combine),
     /// The sums of all ranks' `from`. Each rank gets its part: `from` has the parts of all ranks in order.
     ReduceScatter {

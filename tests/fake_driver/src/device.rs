@@ -18,6 +18,9 @@ impl State {
     }
 }
 
+/// Handles of the devices' memory pools.
+const POOL: Handle = 0xB001;
+
 /// Handles of primary contexts.
 fn primary(device: usize) -> Handle {
     0xC000 + device
@@ -77,6 +80,30 @@ driver! {
     fn cuDeviceTotalMem_v2(bytes: *mut usize, device: c_int) |state| {
         state.device(device)?;
         unsafe { give(bytes, state.settings.memory as usize) };
+        Ok(())
+    }
+
+    fn cuDeviceCanAccessPeer(can: *mut c_int, device: c_int, peer: c_int) |state| {
+        let (device, peer) = (state.device(device)?, state.device(peer)?);
+        unsafe { give(can, c_int::from(device != peer)) };
+        Ok(())
+    }
+
+    fn cuDeviceGetMemPool(pool: *mut Handle, device: c_int) |state| {
+        state.device(device)?;
+        unsafe { give(pool, POOL + device as usize) };
+        Ok(())
+    }
+
+    fn cuMemPoolSetAccess(pool: Handle, access: *const [i32; 3], count: usize) |state| {
+        // SAFETY: the caller's pointer is to this number of structures of a kind of location, a device and rights.
+        let access = unsafe { std::slice::from_raw_parts(access, count) };
+        let owner = state.device((pool.wrapping_sub(POOL)) as c_int)?;
+        for [_, device, _] in access {
+            if state.device(*device)? == owner {
+                return Err(INVALID_DEVICE);
+            }
+        }
         Ok(())
     }
 

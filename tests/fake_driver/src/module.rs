@@ -396,7 +396,7 @@ macro_rules! absent {
 }
 
 absent! {
-    cuDeviceGetDefaultMemPool cuDeviceGetMemPool cuDeviceSetMemPool cuMemPoolCreate cuMemPoolDestroy
+    cuDeviceGetDefaultMemPool cuDeviceSetMemPool cuMemPoolCreate cuMemPoolDestroy
     cuMemPoolGetAttribute cuMemPoolSetAttribute cuMemPoolTrimTo cuMemAllocFromPoolAsync cuMemcpyPeerAsync
     cuMemAdvise_v2 cuMemPrefetchAsync_v2 cuLaunchHostFunc cuStreamAttachMemAsync cuModuleLoad
     cuCtxGetLimit cuCtxSetLimit cuCtxGetCacheConfig cuCtxSetCacheConfig cuImportExternalMemory

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use tilewright::matmul::Matmul;
 use tilewright::parallel::{Column, Combine, Error, Group, Options, Rank, Row};
 use tilewright::runtime::Graph;
-use tilewright::{DeviceTensor, Stream, bf16};
+use tilewright::{Device, DeviceTensor, Stream, bf16};
 
 use crate::reference::Random;
 use crate::{Anything, capture};
@@ -166,6 +166,10 @@ pub(crate) fn run() -> Anything<bool> {
             .map(|(_, time)| *time)
             .fold(f64::MAX, f64::min);
         show(&mut lines, m, 1, None, &one, base);
+        if Device::all()?.len() < 2 {
+            println!("two devices are needed for the rest; there is one");
+            continue;
+        }
         let chunks = if m > 1000 { &[Some(1), Some(2), Some(4), Some(8), None][..] } else { &[Some(1)] };
         for blocks in if m > 1000 { &[None, Some(4), Some(8), Some(16)][..] } else { &[None] } {
             let two = measure(&[0, 1], &pool, m, *blocks, chunks)?;

@@ -7,7 +7,10 @@ use tilewright::parallel::{
 };
 use tilewright::{DeviceTensor, HostTensor, Stream, bf16, f16};
 
-use crate::reference::{Random, Value, gelu, linear, sigmoid, worst};
+use crate::reference::{F32_UNIT, Random, SLOPE, Value, gelu, linear, sigmoid, worst};
+
+/// Units of f32 of the relative error of a sum of powers: of each power, and of a sum of some thousands.
+const SUM_UNITS: f64 = 128.0;
 
 /// A check: its name, and its error as a multiple of the bound.
 pub(crate) type Outcome = (String, f64);
@@ -78,13 +81,19 @@ fn layers<T: Value>(
     let bias = HostTensor::column_major([n], random.values::<T>(n))?;
     let mut note = |name: &str, error: f64| all.push((format!("{name} {m}x{k}->{n} {}", T::ELEM), error));
     let whole = linear(&x, &w, &[0..k]);
-    let biased = |index: usize| whole[index].0 + bias.at([index % n]).f64();
+    let biased = |index: usize| whole[index].value + bias.at([index % n]).f64();
+    // Functions of elements are exact to some units of f32 of their arguments.
+    let function_error = |x: f64| 16.0 * F32_UNIT * x.abs();
 
     let column = Column::new(rank, stream, &w)?.with_bias(stream, &bias)?.with_activation(Activation::Gelu);
     let part = column.shards().of(rank.rank());
     let device_x = upload(stream, &x, 0..m, 0..k)?;
     let y = column.run(stream, &device_x)?;
-    let expected: Vec<_> = (0..m * n).map(|index| (gelu(biased(index)), 0.1)).collect();
+    let activated = |index: usize| {
+        let (y, value) = (biased(index), gelu(biased(index)));
+        (value, SLOPE * whole[index].error() + function_error(y) + T::UNIT * value.abs())
+    };
+    let expected: Vec<_> = (0..m * n).map(activated).collect();
     note("column, bias, gelu", worst(&y.to_host_stored()?, columns(&expected, n, part.clone())));
 
     let rows = Shards::new(m, rank.ranks())?;
@@ -101,10 +110,16 @@ fn layers<T: Value>(
     {
         let gate = Column::new(rank, stream, &w)?.with_gate(stream, &g)?.with_activation(activation);
         let y = gate.run(stream, &device_x)?;
-        let value = |index: usize| function(gates[index].0) * whole[index].0;
-        let expected: Vec<_> = (0..m * n)
-            .map(|index| (value(index), 2.0 * whole[index].0.abs() + gates[index].0.abs() + 0.1))
-            .collect();
+        // Where two products are gated by a kernel of its own, both are rounded before.
+        let gated = |index: usize| {
+            let (up, gate) = (whole[index], gates[index]);
+            let slope = function(gate.value).abs();
+            let gate_error = SLOPE * (gate.error() + T::UNIT * gate.value.abs()) + function_error(gate.value);
+            let up_error = up.error() + T::UNIT * up.value.abs();
+            let value = function(gate.value) * up.value;
+            (value, gate_error * (up.value.abs() + up_error) + slope * up_error + T::UNIT * value.abs())
+        };
+        let expected: Vec<_> = (0..m * n).map(gated).collect();
         note(
             &format!("column, gate {name}"),
             worst(&y.to_host_stored()?, columns(&expected, n, part.clone())),
@@ -113,7 +128,12 @@ fn layers<T: Value>(
 
     let inputs = Shards::new(k, rank.ranks())?;
     let sums = linear(&x, &w, inputs.ranges());
-    let expected: Vec<_> = (0..m * n).map(|index| (biased(index), 2.0 * sums[index].1 + 1.0)).collect();
+    // Each rank's sums are rounded, and the sums over ranks are rounded after each addition.
+    let summed = |index: usize| {
+        let size = sums[index].partial + bias.at([index % n]).f64().abs();
+        (biased(index), sums[index].error() + rank.ranks() as f64 * T::UNIT * size)
+    };
+    let expected: Vec<_> = (0..m * n).map(summed).collect();
     let part_x = upload(stream, &x, 0..m, inputs.of(rank.rank()))?;
     for chunks in [1, 3] {
         let row = Row::new(rank, stream, &w)?.with_bias(stream, &bias)?.with_chunks(chunks);
@@ -167,7 +187,10 @@ fn entropy<T: Value>(
     let row = |i: usize| (0..vocabulary).map(|j| logits.at([i, j]).f64()).collect::<Vec<_>>();
     let lse: Vec<f64> = (0..rows).map(|i| row(i).iter().map(|x| x.exp()).sum::<f64>().ln()).collect();
     let losses = (0..rows).map(|i| match valid(labels[i]) {
-        true => (lse[i] - logits.at([i, labels[i] as usize]).f64(), 10.0),
+        true => {
+            let x = logits.at([i, labels[i] as usize]).f64();
+            (lse[i] - x, F32_UNIT * (8.0 * (lse[i].abs() + x.abs()) + SUM_UNITS))
+        }
         false => (0.0, 0.0),
     });
 
@@ -185,7 +208,12 @@ fn entropy<T: Value>(
     let expected = (0..rows).flat_map(|i| {
         let (row, lse, label, slope) = (row(i), lse[i], labels[i], f64::from(slopes[i]));
         part.clone().map(move |j| match valid(label) {
-            true => (slope * ((row[j] - lse).exp() - if j as i32 == label { 1.0 } else { 0.0 }), 1e-3),
+            true => {
+                let (power, wanted) = ((row[j] - lse).exp(), if j as i32 == label { 1.0 } else { 0.0 });
+                let value = slope * (power - wanted);
+                let units = 8.0 * (row[j].abs() + lse.abs()) + SUM_UNITS;
+                (value, slope.abs() * F32_UNIT * (power * units + 1.0) + T::UNIT * value.abs())
+            }
             false => (0.0, 0.0),
         })
     });
@@ -226,7 +254,10 @@ fn experts<T: Value>(
         ));
         row += count;
     }
-    let error = worst(&y.to_host_stored()?, expected.into_iter().map(|(value, _)| (value, 0.2)));
+    let error = worst(
+        &y.to_host_stored()?,
+        expected.into_iter().map(|sum| (sum.value, sum.error() + T::UNIT * sum.value.abs())),
+    );
     all.push((format!("experts {inputs}->{outputs} {}", T::ELEM), error));
     Ok(())
 }
@@ -254,7 +285,7 @@ fn captured(rank: &mut Rank, stream: &Stream, seed: u64, all: &mut Vec<Outcome>)
         y.write(&vec![bf16::from_f32(f32::NAN); m * k])?;
         rank.launch(&graph)?;
         rank.synchronize(stream)?;
-        let error = worst(&y.to_host_stored()?, expected.iter().map(|value| (value.f64(), 1.0)));
+        let error = worst(&y.to_host_stored()?, expected.iter().map(|value| (value.f64(), 0.0)));
         all.push(("a graph of a column and a row layer".into(), error));
     }
     Ok(())
@@ -283,7 +314,8 @@ fn heads(
     let (many, few) = (shape(queries.len()), shape(keys.len()));
     let kv = [k.view().reshaped(few.0, few.1), v.view().reshaped(few.0, few.1)];
     let to = o.view_mut().reshaped(many.0, many.1);
-    attention(&heads, rank.rank(), stream, scale, Mask::Causal, q.view().reshaped(many.0, many.1), kv, to)?;
+    let (parts, q) = (heads.parts(rank.rank()), q.view().reshaped(many.0, many.1));
+    attention(stream, &parts, scale, Mask::Causal, q, kv, to)?;
     let value = |index: usize, head: usize, row: usize, at: usize| {
         tensors[index][(head * m + row) * width + at].f64()
     };
@@ -301,7 +333,14 @@ fn heads(
             for at in 0..width {
                 let sum: f64 =
                     scores.iter().enumerate().map(|(other, score)| score * value(2, key, other, at)).sum();
-                expected.push((sum / total, 0.5));
+                let size: f64 = scores
+                    .iter()
+                    .enumerate()
+                    .map(|(other, score)| score * value(2, key, other, at).abs())
+                    .sum();
+                // Probabilities and results are rounded to bf16.
+                expected
+                    .push((sum / total, 2.0 * bf16::UNIT * size / total + bf16::UNIT * (sum / total).abs()));
             }
         }
     }

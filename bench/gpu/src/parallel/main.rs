@@ -1,6 +1,6 @@
 //! `tilewright-parallel`: layers on several GPUs, checked, made to fail, and measured.
 //!
-//! - `check [SEED]`: all layers on one and on two devices, in one process and in two;
+//! - `check [SEED]`: all layers on one and on two devices, in one process and in a process each;
 //! - `faults [RUNS] [KILLS]`: random runs in which a rank fails, and pairs of processes, one of them killed;
 //! - `bench`: a column and a row layer on one and on two devices.
 //!
@@ -14,9 +14,9 @@ mod reference;
 
 use std::process::{Command, ExitCode};
 
-use tilewright::Stream;
 use tilewright::parallel::{Error, Group, Meeting, Options, Rank};
 use tilewright::runtime::Graph;
+use tilewright::{Device, Stream};
 
 type Anything<T> = Result<T, Box<dyn std::error::Error>>;
 
@@ -68,19 +68,28 @@ fn report(what: &str, outcomes: &[check::Outcome]) -> bool {
     worst <= 1.0
 }
 
+/// The numbers of ranks for which there are devices, at most two.
+fn devices() -> Anything<Vec<usize>> {
+    let count = Device::all()?.len().min(2);
+    if count < 2 {
+        println!("two devices are needed for the rest; there is one");
+    }
+    Ok((0..count).collect())
+}
+
 fn check(seed: u64) -> Anything<bool> {
-    let mut good = true;
-    for devices in [&[0][..], &[0, 1]] {
+    let (mut good, all) = (true, devices()?);
+    for count in 1..=all.len() {
         let start = std::time::Instant::now();
         let mut group =
-            Group::new(devices, Options { blocks: (devices.len() > 1).then_some(8), ..Options::default() })?;
-        println!("{} ranks connected in {:.1?}", devices.len(), start.elapsed());
-        let all = group.run(|rank, stream| check::run(rank, stream, seed))?;
-        for (rank, outcomes) in all.iter().enumerate() {
-            good &= report(&format!("one process, rank {rank} of {}", devices.len()), outcomes);
+            Group::new(&all[..count], Options { blocks: (count > 1).then_some(8), ..Options::default() })?;
+        println!("{count} ranks connected in {:.1?}", start.elapsed());
+        let outcomes = group.run(|rank, stream| check::run(rank, stream, seed))?;
+        for (rank, outcomes) in outcomes.iter().enumerate() {
+            good &= report(&format!("one process, rank {rank} of {count}"), outcomes);
         }
     }
-    Ok(good & check_processes()?)
+    Ok(good & check_processes(all.len())?)
 }
 
 /// This program again, as one of two processes.
@@ -90,11 +99,11 @@ fn command(task: &str) -> Command {
     command
 }
 
-/// All checks in two processes, one for each device.
-fn check_processes() -> std::io::Result<bool> {
-    let both = [0, 1].map(|rank| faults::start(command("check"), 29_500, rank));
+/// All checks in processes, one for each device.
+fn check_processes(count: usize) -> std::io::Result<bool> {
+    let all: Vec<_> = (0..count).map(|rank| faults::start(command("check"), 29_500, [rank, count])).collect();
     let mut good = true;
-    for (rank, child) in both.into_iter().enumerate() {
+    for (rank, child) in all.into_iter().enumerate() {
         let output = child?.wait_with_output()?;
         good &= output.status.success();
         if rank == 0 || !output.status.success() {
@@ -107,7 +116,9 @@ fn check_processes() -> std::io::Result<bool> {
 fn faulty(runs: usize, kills: usize, seed: u64) -> Anything<bool> {
     // Panics are expected, so their messages are of no use.
     std::panic::set_hook(Box::new(|_| {}));
-    let here = faults::in_process(&[0, 1], runs, seed, runs / 40, true)?;
+    let all = devices()?;
+    let here = faults::in_process(&all, runs, seed, runs / 40, true)?;
+    let kills = if all.len() > 1 { kills } else { 0 };
     let there = faults::of_processes(&|| command("endless"), kills, seed)?;
     for (what, tally) in [("one process", &here), ("two processes, one killed", &there)] {
         println!(
@@ -127,7 +138,7 @@ fn worker(task: &str) -> ExitCode {
         let mut rank = Rank::join(&Meeting::from_env()?, Options { blocks: Some(8), ..Options::default() })?;
         let stream = rank.device().stream()?;
         let outcomes = check::run(&mut rank, &stream, 2)?;
-        let good = report(&format!("two processes, rank {}", rank.rank()), &outcomes);
+        let good = report(&format!("a process each, rank {} of {}", rank.rank(), rank.ranks()), &outcomes);
         rank.finish()?;
         Ok(good)
     };
