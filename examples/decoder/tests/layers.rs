@@ -161,6 +161,6 @@ fn experts() {
 #[test]
 fn sequences_come_and_go() {
     let kernels = || Kernels::new(Simulated::new(true), &soak::model().unwrap(), 4, 64).unwrap();
-    let done = soak::run([kernels(), kernels()], 3, 12).unwrap();
+    let done = soak::run([kernels(), kernels()], 2, 8).unwrap();
     assert!(done.ends_with("all 4 pages are free"), "{done}");
 }
