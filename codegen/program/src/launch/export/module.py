@@ -45,7 +45,8 @@ def _check(values):
         if value.dtype != dtype:
             raise TypeError("argument `%s`: its elements are %s, and the kernel takes %s" % (name, value.dtype, dtype))
         if value.dim() != len(extents):
-            raise ValueError("argument `%s`: it has %d modes, and the kernel takes %d" % (name, value.dim(), len(extents)))
+            plural = "" if value.dim() == 1 else "s"
+            raise ValueError("argument `%s`: it has %d mode%s, and the kernel takes %d" % (name, value.dim(), plural, len(extents)))
         for mode, extent in enumerate(extents):
             if isinstance(extent, tuple) and extent[0] == 1 and extent[2] == 1:
                 known = sizes.setdefault(extent[1], (value.shape[mode], name, mode))
