@@ -4,7 +4,7 @@
 use tilewright::prelude::*;
 
 /// Gradients of y = x · rstd · w.
-#[kernel(T = bf16 | f16 | f32, choose((R, W, L) in [(16, 128, 256), (4, 512, 256), (1, 1024, 128), (1, 2048, 256), (1, 4096, 512), (1, 8192, 1024)]))]
+#[kernel(T = bf16 | f16 | f32, choose((R, W, L) in [(8, 128, 256), (2, 512, 256), (1, 1024, 128), (1, 2048, 256), (1, 4096, 512), (1, 8192, 1024)]))]
 pub fn rms_norm_backward<T, const R: usize, const W: usize, const L: usize>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, N>,
@@ -39,7 +39,7 @@ pub fn rms_norm_backward<T, const R: usize, const W: usize, const L: usize>(
 }
 
 /// Gradients of y = (x - mean) · rstd · w + b.
-#[kernel(T = bf16 | f16 | f32, choose((R, W, L) in [(16, 128, 256), (4, 512, 256), (1, 1024, 128), (1, 2048, 256), (1, 4096, 512), (1, 8192, 1024)]))]
+#[kernel(T = bf16 | f16 | f32, choose((R, W, L) in [(8, 128, 256), (2, 512, 256), (1, 1024, 128), (1, 2048, 256), (1, 4096, 512), (1, 8192, 1024)]))]
 pub fn layer_norm_backward<T, const R: usize, const W: usize, const L: usize>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, N>,

@@ -184,7 +184,7 @@ const NORMS: [[usize; 3]; 7] = [
 
 /// Constants of the gradients of norms.
 const GRADIENTS: [[usize; 3]; 6] =
-    [[16, 128, 256], [4, 512, 256], [1, 1024, 128], [1, 2048, 256], [1, 4096, 512], [1, 8192, 1024]];
+    [[8, 128, 256], [2, 512, 256], [1, 1024, 128], [1, 2048, 256], [1, 4096, 512], [1, 8192, 1024]];
 
 /// The alternatives of a norm for rows of n elements.
 fn alternatives(def: &KernelDef, n: usize, all: &[[usize; 3]]) -> Vec<KernelDef> {
