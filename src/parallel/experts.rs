@@ -201,11 +201,12 @@ impl Routes {
             }
         }
         for (peer, counts) in self.counts.iter().enumerate() {
-            for expert in self.first[rank]..self.first[rank + 1] {
+            let experts = self.first[rank]..self.first[rank + 1];
+            for (expert, &count) in experts.clone().zip(&counts[experts]) {
                 let before: usize = self.counts[..peer].iter().map(|counts| counts[expert]).sum();
-                if counts[expert] > 0 {
+                if count > 0 {
                     let first = self.rows(rank, expert - self.first[rank]).start + before;
-                    transfers.push(Transfer::Receive { to: slice(1, first, counts[expert]), peer });
+                    transfers.push(Transfer::Receive { to: slice(1, first, count), peer });
                 }
             }
         }

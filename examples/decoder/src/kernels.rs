@@ -206,7 +206,8 @@ impl Plan {
         let angles = ["cosines", "sines"].map(|of| self.rows(of, context, head / 2));
         let (qkv, stores) =
             (by_heads("qkv", count, heads + 2 * kv_heads, width), stored.clone().map(Value::written));
-        let args = [&tokens(0..count)[..], &[table.clone()], &angles, &[qkv.written()], &stores].concat();
+        let args = [&tokens(0..count)[..], std::slice::from_ref(&table), &angles, &[qkv.written()], &stores]
+            .concat();
         all.push(self.launch("rotate", args));
         let scale = Value::Number(1.0 / (head as f32).sqrt());
         if step.prompts.is_empty() {
@@ -243,7 +244,7 @@ impl Plan {
                 let own = tokens(row..row + count);
                 self.launch(
                     "prefill",
-                    [&[scale.clone()], &own[..], &[table.clone(), q], &stored, &[out]].concat(),
+                    [std::slice::from_ref(&scale), &own[..], &[table.clone(), q], &stored, &[out]].concat(),
                 )
             });
         }

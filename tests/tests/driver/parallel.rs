@@ -45,9 +45,12 @@ fn layers_order_their_transfers() {
                 column.run_gathered(rank, stream, own, &mut x, &mut between)?;
                 row.run_scattered(rank, stream, &between, &mut terms, &mut part)?;
                 row.run_into(rank, stream, &between, &mut y)?;
+                let run = || {
+                    row.run_into(rank, stream, &between, &mut y).unwrap();
+                    Ok(())
+                };
                 // SAFETY: the tensors live to the end of this function, and only this thread uses them.
-                let graph =
-                    unsafe { stream.capture(|| Ok(row.run_into(rank, stream, &between, &mut y).unwrap())) }?;
+                let graph = unsafe { stream.capture(run) }?;
                 rank.launch(&graph)?;
                 let mut numbers = DeviceTensor::from_host(stream, [2], &[rank.rank() as f32, 1.0])?;
                 rank.all_reduce(stream, &mut numbers, Combine::Sum)?;

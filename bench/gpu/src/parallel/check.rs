@@ -80,7 +80,7 @@ fn layers<T: Value>(
     let (x, w, g) = (random.matrix::<T>([m, k]), random.matrix::<T>([n, k]), random.matrix::<T>([n, k]));
     let bias = HostTensor::column_major([n], random.values::<T>(n))?;
     let mut note = |name: &str, error: f64| all.push((format!("{name} {m}x{k}->{n} {}", T::ELEM), error));
-    let whole = linear(&x, &w, &[0..k]);
+    let whole = linear(&x, &w, std::slice::from_ref(&(0..k)));
     let biased = |index: usize| whole[index].value + bias.at([index % n]).f64();
     // Functions of elements are exact to some units of f32 of their arguments.
     let function_error = |x: f64| 16.0 * F32_UNIT * x.abs();
@@ -104,7 +104,7 @@ fn layers<T: Value>(
     rank.synchronize(stream)?;
     note("column, gathered rows", worst(&y.to_host_stored()?, columns(&expected, n, part.clone())));
 
-    let gates = linear(&x, &g, &[0..k]);
+    let gates = linear(&x, &g, std::slice::from_ref(&(0..k)));
     for (name, activation, function) in
         [("silu", Activation::Silu, (|x| x * sigmoid(x)) as fn(f64) -> f64), ("gelu", Activation::Gelu, gelu)]
     {
@@ -250,7 +250,7 @@ fn experts<T: Value>(
         expected.extend(linear(
             &HostTensor::row_major([*count, inputs], values)?,
             &weights[expert],
-            &[0..inputs],
+            std::slice::from_ref(&(0..inputs)),
         ));
         row += count;
     }
