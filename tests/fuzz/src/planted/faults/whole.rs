@@ -6,7 +6,7 @@ use crate::draw::Kind;
 const EXACT: &str = "codegen/program/src/launch/exact.rs";
 const BULK: &str = "codegen/passes/src/lower/bulk.rs";
 const BARRIERS: &str = "codegen/passes/src/resolve/barriers.rs";
-const OPERATORS: &str = "codegen/front/src/evaluate/operators.rs";
+const SYNTAX: &str = "codegen/program/src/source/ast.rs";
 const ATOMIC: &str = "codegen/passes/src/lower/atomic.rs";
 const CALLS: &str = "codegen/front/src/evaluate/calls.rs";
 const ELEMENTS: &str = "codegen/front/src/evaluate/elements.rs";
@@ -150,10 +150,10 @@ pub(super) const FAULTS: &[Fault] = &[
         "if known.lo <= known.hi {",
     ),
     fault(
-        OPERATORS,
+        SYNTAX,
         "remainders that are known while compiling may be negative",
-        "Value::Int(x.checked_rem_euclid(y)?)",
-        "Value::Int(x.checked_rem(y)?)",
+        "Binary::Rem => x.checked_rem_euclid(y)?,",
+        "Binary::Rem => x.checked_rem(y)?,",
     )
     .first(1740),
     fault(
