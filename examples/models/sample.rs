@@ -40,15 +40,11 @@ fn threshold(
         }
         copy(binned, own(masses));
         let mut all = registers::<f32>((1024 / l, 1), 0.0);
-        if c > 1 {
-            sync_cluster();
-            for j in 0..c {
-                all += own(peer(masses, j));
-            }
-            sync_cluster();
-        } else {
-            all += own(masses);
+        sync_cluster();
+        for j in 0..c {
+            all += own(peer(masses, j));
         }
+        sync_cluster();
         let sums = map((scan(all, 0.0, add), block_scan(sum(all), 0.0, add, exclusive = true)), add);
         let is_less = map((sums, rest), |sum, rest| if sum < rest { 1 } else { 0 });
         let less = maximum(map((sums, rest), |sum, rest| if sum < rest { sum } else { 0.0 }));

@@ -95,12 +95,17 @@ pub fn model(shape: &str, format: Format) -> Result<Model> {
     let known = || SHAPES.map(|(name, _)| name).join(", ");
     let sizes = SHAPES.iter().find(|(known, _)| *known == shape);
     let (_, sizes) = sizes.ok_or_else(|| format!("there is no shape `{shape}`: {} are known", known()))?;
-    let [layers, width, hidden, heads, kv_heads, head, vocabulary] = *sizes;
     let experts = shape.starts_with("experts").then_some(Experts { count: 8, used: 2 });
     if experts.is_some() && format != Format::F16 {
         return Err("experts have weights of 16 bits: write --format f16".into());
     }
-    let (context, epsilon, rope_base, rope_pairs) = (8192, 1e-5, 500000.0, false);
+    of(*sizes, 8192, experts, format)
+}
+
+/// A model of these sizes: layers, width, hidden width, heads, heads of keys, width of a head, vocabulary.
+pub fn of(sizes: [usize; 7], context: usize, experts: Option<Experts>, format: Format) -> Result<Model> {
+    let [layers, width, hidden, heads, kv_heads, head, vocabulary] = sizes;
+    let (epsilon, rope_base, rope_pairs) = (1e-5, 500000.0, false);
     let config = Config {
         layers,
         width,
@@ -114,10 +119,5 @@ pub fn model(shape: &str, format: Format) -> Result<Model> {
         rope_pairs,
         experts,
     };
-    of(config, vocabulary, format)
-}
-
-/// A model of these sizes.
-pub fn of(config: Config, vocabulary: usize, format: Format) -> Result<Model> {
     Model::read(config, &mut Random { config, vocabulary, format })
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::Result;
 use crate::engine::{Backend, Batch, Engine, PAGE, Settings, uniform};
-use crate::model::{Config, Model};
+use crate::model::Model;
 use crate::random;
 use crate::weights::Format;
 
@@ -15,22 +15,7 @@ pub const LENGTH: usize = 2 * PAGE - 32;
 
 /// The model, of random weights.
 pub fn model() -> Result<Model> {
-    let (layers, width, hidden, heads, kv_heads, head) = (2, 128, 256, 4, 2, 64);
-    let (context, epsilon, rope_base, rope_pairs, experts) = (LENGTH, 1e-5, 1e4, false, None);
-    let config = Config {
-        layers,
-        width,
-        hidden,
-        heads,
-        kv_heads,
-        head,
-        context,
-        epsilon,
-        rope_base,
-        rope_pairs,
-        experts,
-    };
-    random::of(config, 512, Format::F16)
+    random::of([2, 128, 256, 4, 2, 64, 512], LENGTH, None, Format::F16)
 }
 
 /// Random numbers.

@@ -145,6 +145,17 @@ mod exchanged {
         copy(tile(x, 256, block.x), s);
         copy(peer(s, (block.x + 1) % 2), tile(y, 256, block.x));
     }
+
+    /// A block that is a cluster by itself needs no instructions of clusters, so that one text serves devices without them.
+    #[kernel(choose(C in [1, 2]))]
+    pub(super) fn turned<const C: usize>(x: &Tensor<f32, _512>, y: &mut Tensor<f32, _512>) {
+        cluster(C);
+        let s = shared::<f32>(256);
+        copy(tile(x, 256, block.x), s);
+        sync_cluster();
+        copy(peer(s, (block.x + 1) % C), tile(y, 256, block.x));
+        sync_cluster();
+    }
 }
 
 #[test]
@@ -171,5 +182,19 @@ fn a_barrier_of_the_cluster_waits_for_copies_that_other_blocks_read() {
         for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|why| panic!("{n}: {why}")) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{n}");
         }
+    }
+}
+
+#[test]
+fn a_block_can_be_a_cluster_by_itself() {
+    use tilewright::prelude::*;
+    let x: Vec<f32> = (0..512u16).map(f32::from).collect();
+    for (blocks, arch, wanted) in [(1, 80, x.clone()), (2, 90, [&x[256..], &x[..256]].concat())] {
+        let kernel = exchanged::turned().specialize(&[("C", blocks)]).unwrap();
+        let generated = kernel.def().generate().unwrap();
+        assert_eq!(generated.variants[0].program.arch, arch);
+        assert_eq!(generated.variants[0].source.contains("barrier.cluster"), blocks > 1);
+        let args = [Arg::tensor(&x, [512]), Arg::output::<f32>([512])];
+        assert_eq!(kernel.simulate(&args).unwrap().get::<f32>("y").unwrap(), wanted);
     }
 }

@@ -99,7 +99,8 @@ impl Lower<'_> {
             self.small(index);
         }
         self.name_constant_offset(index, view.tensor);
-        let peer = view.peer.as_ref().map(|rank| self.affine(rank));
+        let other_block = view.peer.as_ref().filter(|_| self.program.cluster != [1; 3]);
+        let peer = other_block.map(|rank| self.affine(rank));
         Mem { space, index, peer }
     }
 

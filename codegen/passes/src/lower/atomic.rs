@@ -120,8 +120,11 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// A barrier of all threads of the cluster.
+    /// A barrier of all threads of the cluster. A block may be a cluster by itself.
     pub(super) fn meet_cluster(&mut self) {
+        if self.program.cluster == [1; 3] {
+            return self.meet(0);
+        }
         let bar = self.bar_of_cluster();
         self.emit(Op::sync(bar));
     }
