@@ -5,6 +5,7 @@
 
 mod bench;
 mod bundle;
+mod calibrate;
 mod ci;
 mod disassembler;
 mod first_run;
@@ -75,6 +76,12 @@ const TASKS: &[Task] = &[
         arguments: "[count] [--seed n] [--planted [--sample n]]",
         purpose: "kernels drawn at random against a plain reference (default 10,000), or planted faults",
         run: kernels::run,
+    },
+    Task {
+        word: "calibrate",
+        arguments: "",
+        purpose: "fit the rates of the estimate to measured times; prints what to write",
+        run: calibrate::run,
     },
     Task {
         word: "mutants",

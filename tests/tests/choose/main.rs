@@ -1,6 +1,8 @@
 //! The estimate of a launch compared with measurements: `measured.txt`, extracted from `bench/results/h200` by
 //! `cargo xtask test -p tilewright-tests --test choose -- --ignored regenerate`.
 
+mod calibrate;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -123,7 +125,7 @@ impl Product<'_> {
         let given = kernel.params.iter().enumerate().map(|(index, param)| {
             let Some((mutable, rank)) = param.tensor else { return Given::Scalar(param.elem) };
             let (extents, strides) = match index {
-                _ if rank == 1 => (vec![n], vec![1]),
+                _ if rank == 1 => (vec![if self.keys.contains("bias=rows") { m } else { n }], vec![1]),
                 0 => matrix(m, k, self.order.starts_with('t')),
                 1 => matrix(n, k, self.order.ends_with('n')),
                 _ => matrix(m, n, self.keys.contains("c=n_major")),
@@ -136,12 +138,16 @@ impl Product<'_> {
     }
 }
 
+/// A file of results.
+fn text_of(results: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results").join(results);
+    std::fs::read_to_string(path).unwrap()
+}
+
 /// The time of the variant that a launch chooses, as a multiple of the fastest variant's, for each size in a file of results.
 fn losses(results: &str, of: u64) -> Vec<f64> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results").join(results);
-    let text = std::fs::read_to_string(path).unwrap();
     let mut losses = Vec::new();
-    for product in sweep::share(products(&text), of) {
+    for product in sweep::share(products(&text_of(results)), of) {
         let kernel = product.kernel();
         for (sizes, times) in &product.rows {
             let ranking = ranking(&kernel, &product.given(&kernel, *sizes), &Limits::HOPPER).unwrap();

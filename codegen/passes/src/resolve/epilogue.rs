@@ -123,13 +123,15 @@ impl Resolve {
         }
         let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
+        let vector = elem.elements_in(self.width.writes).max(1);
         // Bulk stores overlap the next tile of a persistent kernel. Warps that store whole sectors by themselves do so as well, without
         // a condition on C's rows.
         let of_warps = |form: &Form| matches!(form, Form::Sums(mma) if !mma.is_asynchronous());
         let overlaps = self.loops > 0
             && self.program.launch == LaunchRule::Persistent
             && !self.program.forms.values().any(of_warps);
-        if (overlaps || is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?)
+        if (overlaps
+            || is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, (elem, vector))?)
             && let Some(bulk) = self.bulk_epilogue(stmt, ins, to, d)?
         {
             return Ok(Some(Epilogue::Bulk(Box::new(bulk))));
@@ -148,10 +150,10 @@ impl Resolve {
                 _ => part_at(to, parts, &0.into())?,
             };
             let wide = spread(&self.program, &[&first], threads, self.width)?;
-            if first.layout.size()? < threads || !is_worth_it(&narrow, &wide, fast, elem)? {
+            if first.layout.size()? < threads || !is_worth_it(&narrow, &wide, fast, (elem, vector))? {
                 continue;
             }
-            let accesses = wide.values() / shared::vector(&wide, fast, elem.elements_in(16i64));
+            let accesses = wide.values() / shared::vector(&wide, fast, vector);
             if parts.count > 1 && accesses > ACCESSES {
                 continue;
             }
@@ -252,13 +254,13 @@ impl Resolve {
 }
 
 /// Is a wide, coalesced store worth the way through shared memory?
-fn is_worth_it(narrow: &Distribution, wide: &Distribution, fast: usize, elem: Elem) -> Result<bool> {
-    Ok(efficiency(narrow, fast, elem)? * GAIN <= efficiency(wide, fast, elem)?)
+fn is_worth_it(narrow: &Distribution, wide: &Distribution, fast: usize, stores: (Elem, i64)) -> Result<bool> {
+    Ok(efficiency(narrow, fast, stores)? * GAIN <= efficiency(wide, fast, stores)?)
 }
 
-/// The part of the bytes moved to global memory that a warp's stores use, where one mode is contiguous.
-fn efficiency(d: &Distribution, fast: usize, elem: Elem) -> Result<f64> {
-    let vector = shared::vector(d, fast, elem.elements_in(16));
+/// The part of the bytes moved to global memory that a warp's stores of at most so many elements use, where one mode is contiguous.
+fn efficiency(d: &Distribution, fast: usize, (elem, most): (Elem, i64)) -> Result<f64> {
+    let vector = shared::vector(d, fast, most);
     let (mut steps, mut next) = (Vec::new(), FAR);
     for (mode, extent) in d.tile().iter().enumerate() {
         steps.push(if mode == fast { elem.bytes().into() } else { next });
@@ -304,7 +306,7 @@ mod tests {
         let rows = Distribution::spread(&[128, 256], &[1, 0], 8, 256);
         let columns = Distribution::spread(&[128, 256], &[0, 1], 8, 256);
         let check = |d: &Distribution, fast, elem, used: f64| {
-            assert_eq!(efficiency(d, fast, elem).unwrap(), used, "{d:?} {elem}");
+            assert_eq!(efficiency(d, fast, (elem, elem.elements_in(16))).unwrap(), used, "{d:?} {elem}");
         };
         // Four lanes have eight neighbours of a row: a sector of f32, half a sector of bf16.
         check(&sums, 1, Elem::F32, 1.0);
@@ -314,6 +316,8 @@ mod tests {
         check(&sums, 0, Elem::Bf16, 0.5);
         check(&rows, 1, Elem::Bf16, 1.0);
         check(&columns, 1, Elem::Bf16, 0.125);
+        // Single elements of pairs are every other one.
+        assert_eq!(efficiency(&sums, 1, (Elem::F32, 1)).unwrap(), 0.5);
         // Replicas are stored once.
         check(&sums.projected(&[true, false]), 0, Elem::F32, 1.0);
     }

@@ -4,6 +4,7 @@
 
 mod load;
 mod meter;
+mod rates;
 
 use std::collections::BTreeMap;
 
@@ -16,77 +17,14 @@ use crate::values::id::Id;
 use crate::values::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
 use load::{Load, Trips};
 use meter::{Edges, Meter};
-
-/// Throughputs and latencies of a multiprocessor, in clocks: of an H100 at 1.98 GHz, fitted to the times of all variants
-/// of eleven kinds of products at 500 sizes; see bench/LOG.md, "The estimate".
-mod device {
-    /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::values::target::Target::tensor`].
-    pub(crate) const TENSOR: f64 = 0.97;
-    /// Instructions of warps that are issued in a clock.
-    pub(crate) const ISSUE: f64 = 4.0;
-    /// Clocks between two instructions of a warp.
-    pub(crate) const INTERVAL: f64 = 2.0;
-    /// Issue slots of a thread's access to global memory, with its address; further slots for a 64-bit address, for a
-    /// coordinate that wraps at an edge, and for a guard.
-    pub(crate) const ACCESS: f64 = 21.6;
-    pub(crate) const WIDE: f64 = 13.8;
-    pub(crate) const WRAP: f64 = 18.6;
-    pub(crate) const GUARD: f64 = 2.3;
-    /// Clocks in which a warp's access to global memory begins.
-    pub(crate) const BEGIN: f64 = 1.85;
-    /// The same of an asynchronous copy of less than 16 bytes for each lane, and the part of it that comes before the products of a block
-    /// alone.
-    pub(crate) const SHORT_COPY: f64 = 8.0;
-    pub(crate) const BEFORE: f64 = 0.8;
-    /// Bytes of sectors that a multiprocessor reads from the L2 cache by loads of threads in a clock. Bytes that it writes: by
-    /// stores of threads, and by bulk copies, which wait for a buffer in shared memory.
-    pub(crate) const LOADED: f64 = 36.0;
-    pub(crate) const STORED: f64 = 21.0;
-    pub(crate) const BULK: f64 = 17.0;
-    /// Atomics in global memory take this many times as long as stores: by threads, by bulk copies. See bench/LOG.md,
-    /// "GEMM by wgmma".
-    pub(crate) const ADDED: f64 = 3.0;
-    pub(crate) const BULK_ADDED: f64 = 2.0;
-    /// Further bytes for each row of a box of a bulk store, and for each row of a tile, where rows of a result begin in the middle
-    /// of a sector: boxes of a tile store its parts soon after each other, two tiles do not.
-    pub(crate) const CUT_BOX: f64 = 20.0;
-    pub(crate) const CUT_TILE: f64 = 93.0;
-    /// Further wavefronts of shared memory for each byte of vectors of 16 bytes whose rows begin in the middle of a sector.
-    pub(crate) const CUT: f64 = 0.018;
-    /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
-    pub(crate) const REMOTE: f64 = 7.1;
-    /// The part of the shorter of products on tensor cores and accesses to shared memory that the other does not hide.
-    pub(crate) const FRAGMENTS: f64 = 0.35;
-    /// Bytes of a row of a bulk copy, and of a sector.
-    pub(crate) const ROW: f64 = 128.0;
-    pub(crate) const SECTOR: i64 = 32;
-    /// Clocks until an mbarrier that another role completes is seen, and until a barrier of threads is passed.
-    pub(crate) const MBARRIER: f64 = 25.0;
-    pub(crate) const BARRIER: f64 = 125.0;
-    /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
-    pub(crate) const PEERS: f64 = 148.0;
-    /// The part of a product's time that the next one does not hide.
-    pub(crate) const EXPOSED: f64 = 0.43;
-    /// Clocks until the elements of a load arrive: from global and from shared memory.
-    pub(crate) const GLOBAL: f64 = 860.0;
-    pub(crate) const SHARED: f64 = 29.0;
-    /// Clocks between two loads of a warp from shared memory.
-    pub(crate) const LOAD: f64 = 4.0;
-    /// Clocks beside the work: of each tile where blocks process several tiles; of a block; the part that a kernel without clusters
-    /// hides which starts before the previous one has ended; of a launch, and further ones of a launch of clusters.
-    pub(crate) const TILE: f64 = 1270.0;
-    pub(crate) const BLOCK: f64 = 2795.0;
-    pub(crate) const EARLY: f64 = 2210.0;
-    pub(crate) const LAUNCH: u32 = 1950;
-    pub(crate) const CLUSTERS: u32 = 1770;
-}
+pub use rates::{HOPPER, Rates};
 
 /// The load of a kernel once in a tile, and of the loop with the largest load: its number of iterations, and the
 /// load of one. `None` if the number of iterations is unknown.
-fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Trips, Load)> {
+fn main_loop(kernel: &Kernel, edges: Edges, rates: &Rates) -> Option<(Load, Trips, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
-    let parts = Meter::of(kernel, edges).body(&kernel.body, warps)?;
-    let heaviest = |x: &&(Trips, Load), y: &&(Trips, Load)| x.1.size().total_cmp(&y.1.size());
+    let parts = Meter::of(kernel, edges, rates).body(&kernel.body, warps)?;
+    let heaviest = |x: &&(Trips, Load), y: &&(Trips, Load)| x.1.size(rates).total_cmp(&y.1.size(rates));
     let (steps, step) =
         parts.loops.iter().max_by(heaviest).copied().unwrap_or((Trips::of(Value::Int(0)), Load::default()));
     Some((parts.once, steps, step))
@@ -94,12 +32,12 @@ fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Trips, Load)> {
 
 /// The part of a multiprocessor that decides how long an iteration of the main loop takes, or a tile where there is none.
 pub(crate) fn limit(kernel: &Kernel) -> Option<&'static str> {
-    let (once, _, step) = main_loop(kernel, Edges::Inside)?;
-    let load = if step.size() > 0.0 { step } else { once };
-    if step.latency > load.clocks() && is_serial(kernel, &step) {
+    let (once, _, step) = main_loop(kernel, Edges::Inside, &HOPPER)?;
+    let load = if step.size(&HOPPER) > 0.0 { step } else { once };
+    if step.latency > load.clocks(&HOPPER) && is_serial(kernel, &step) {
         return Some("latency");
     }
-    load.parts().into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).map(|(name, _)| name)
+    load.parts(&HOPPER).into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).map(|(name, _)| name)
 }
 
 /// Does a block have a multiprocessor for itself, one tile after the other?
@@ -117,56 +55,61 @@ fn multicasts(body: &[Stmt]) -> bool {
 
 /// The estimate for a kernel; `None` if the number of its main loop's iterations is unknown.
 pub fn cost(kernel: &Kernel) -> Option<Cost> {
-    let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside)?;
+    cost_with(kernel, &HOPPER)
+}
+
+/// The same for other numbers.
+pub fn cost_with(kernel: &Kernel, rates: &Rates) -> Option<Cost> {
+    let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside, rates)?;
     let once = once.executed();
     // Each wave of clusters waits until multiprocessors are free for all of their blocks.
-    let more = if kernel.launch.cluster.iter().product::<u32>() > 1 { device::CLUSTERS } else { 0 };
-    let early = if kernel.launch.overlaps && more == 0 { device::EARLY } else { 0.0 };
+    let more = if kernel.launch.cluster.iter().product::<u32>() > 1 { rates.clusters } else { 0.0 };
+    let early = if kernel.launch.overlaps && more == 0.0 { rates.early } else { 0.0 };
     let (fixed, launch) = match kernel.launch.persistent {
-        true => (device::TILE, device::LAUNCH + more),
-        false => (device::BLOCK - early + f64::from(more), device::LAUNCH),
+        true => (rates.tile, rates.launch + more),
+        false => (rates.block - early + more, rates.launch),
     };
-    let tile = (fixed + once.clocks()) as u32;
+    let tile = (fixed + once.clocks(rates)) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
-    let cut_tile = clocks(once.with_cut_stores().clocks() - once.clocks());
+    let cut_tile = clocks(once.with_cut_stores().clocks(rates) - once.clocks(rates));
     let cost = if is_serial(kernel, &step) {
         let waits = kernel.launch.cluster[0] > 1 && multicasts(&kernel.body);
-        let peers = if waits { device::PEERS } else { 0.0 };
-        let alone = step.clocks().max(step.latency) + step.exposed + peers;
+        let peers = if waits { rates.peers } else { 0.0 };
+        let alone = step.clocks(rates).max(step.latency) + step.exposed + peers;
         let rows = clocks(step.rows);
         Cost {
             steps,
             times,
             over,
             step: clocks(alone),
-            cut: clocks(step.cut()),
+            cut: clocks(step.cut(rates)),
             rows,
             tile,
             cut_tile,
-            launch,
+            launch: clocks(launch),
             ..Cost::default()
         }
     } else {
         let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
-        let issued = step.issued / warps * device::INTERVAL;
-        let fragments = step.tensor.min(step.wavefronts) * device::FRAGMENTS;
+        let issued = step.issued / warps * rates.interval;
+        let fragments = step.tensor.min(step.wavefronts) * rates.fragments;
         let alone = clocks(step.latency.max(issued) + step.exposed + fragments);
-        let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
-        let guarded_tile = once.clocks() - outside.executed().clocks();
+        let (outside, _, step_outside) = main_loop(kernel, Edges::Outside, rates)?;
+        let guarded_tile = once.clocks(rates) - outside.executed().clocks(rates);
         Cost {
             steps,
             times,
             over,
-            step: clocks(step.clocks() + fragments),
-            guarded_step: clocks(step.clocks() - step_outside.clocks()),
-            cut: clocks(step.cut()),
+            step: clocks(step.clocks(rates) + fragments),
+            guarded_step: clocks(step.clocks(rates) - step_outside.clocks(rates)),
+            cut: clocks(step.cut(rates)),
             alone,
             resident: resident(kernel),
             tile,
             cut_tile,
             guarded_tile: clocks(guarded_tile),
-            begin: clocks(device::BLOCK - early),
-            launch,
+            begin: clocks(rates.block - early),
+            launch: clocks(launch),
             ..Cost::default()
         }
     };

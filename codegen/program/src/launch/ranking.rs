@@ -7,6 +7,7 @@ use super::rules::Rules;
 use super::{Given, Launch, Limits, Refusal, binding, tensors};
 use crate::launch::definition::Generated;
 use crate::launch::estimate;
+use crate::thread::{Cost, Kernel};
 
 /// The variants of a kernel for one launch.
 #[derive(Clone, PartialEq, Debug)]
@@ -54,7 +55,17 @@ pub struct Ranked {
 /// # Ok::<(), tilewright_program::launch::Refusal>(())
 /// ```
 pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Ranking, Refusal> {
-    let rules = Rules::with(kernel, &|program| program.launch.cost.or_else(|| estimate::cost(program)));
+    ranking_by(kernel, given, limits, &|program| program.launch.cost.or_else(|| estimate::cost(program)))
+}
+
+/// The same by other costs.
+pub fn ranking_by(
+    kernel: &Generated,
+    given: &[Given],
+    limits: &Limits,
+    cost: &dyn Fn(&Kernel) -> Option<Cost>,
+) -> Result<Ranking, Refusal> {
+    let rules = Rules::with(kernel, cost);
     let tensors = tensors(given);
     let (sizes, empty_loops) = binding::arguments(&rules, kernel, given, &tensors)?;
     if let Some(empty_loops) = empty_loops {

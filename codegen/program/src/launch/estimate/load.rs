@@ -2,7 +2,7 @@
 
 use tilewright_layout::Value;
 
-use super::device;
+use super::rates::Rates;
 
 /// The load of statements on a multiprocessor.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
@@ -78,31 +78,32 @@ impl Load {
     }
 
     /// Clocks of each part of a multiprocessor, if it runs alone.
-    pub(super) fn parts(&self) -> [(&'static str, f64); 7] {
+    pub(super) fn parts(&self, rates: &Rates) -> [(&'static str, f64); 7] {
         [
             ("tensor cores", self.tensor),
             ("CUDA cores", self.cores),
-            ("issue", self.issued / device::ISSUE),
-            ("accesses", self.accesses * device::BEGIN),
+            ("issue", self.issued / rates.issue),
+            ("accesses", self.accesses * rates.begin),
             ("shared memory", self.wavefronts),
-            ("L2 cache", self.loaded / device::LOADED + self.stores()),
-            ("other blocks' memory", self.remote / device::REMOTE),
+            ("L2 cache", self.loaded / rates.loaded + self.stores(rates)),
+            ("other blocks' memory", self.remote / rates.remote),
         ]
     }
 
     /// The clocks of stores.
-    fn stores(&self) -> f64 {
-        self.stored / device::STORED + self.bulk / device::BULK
+    fn stores(&self, rates: &Rates) -> f64 {
+        self.stored / rates.stored + self.bulk / rates.bulk
     }
 
     /// The clocks of the part that takes longest.
-    pub(super) fn clocks(&self) -> f64 {
-        self.parts().iter().fold(0.0, |most, part| most.max(part.1))
+    pub(super) fn clocks(&self, rates: &Rates) -> f64 {
+        self.parts(rates).iter().fold(0.0, |most, part| most.max(part.1))
     }
 
     /// Further sectors if rows begin in the middle of a sector.
-    pub(super) fn cut(&self) -> f64 {
-        Load { wavefronts: self.wavefronts + self.vectors * device::CUT, ..*self }.clocks() - self.clocks()
+    pub(super) fn cut(&self, rates: &Rates) -> f64 {
+        Load { wavefronts: self.wavefronts + self.vectors * rates.cut, ..*self }.clocks(rates)
+            - self.clocks(rates)
     }
 
     /// The load where rows of results begin in the middle of a sector.
@@ -116,8 +117,8 @@ impl Load {
     }
 
     /// Is there any work?
-    pub(super) fn size(&self) -> f64 {
-        self.clocks() + self.rows
+    pub(super) fn size(&self, rates: &Rates) -> f64 {
+        self.clocks(rates) + self.rows
     }
 }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tilewright_layout::Value;
 
-use super::device;
 use super::load::{Load, Parts, Trips};
+use super::rates::{ROW, Rates, SECTOR};
 use crate::isa::atom::{Atom, Done, Effect, OperandKind, OperandName};
 use crate::isa::scope::Queue;
 use crate::thread::index::{Int, Ix, Lanes, Leaf};
@@ -67,10 +67,11 @@ pub(super) struct Meter<'k> {
     /// Clocks that were waited for such elements.
     waited: f64,
     target: &'static Target,
+    rates: &'k Rates,
 }
 
 impl<'k> Meter<'k> {
-    pub(super) fn of(kernel: &'k Kernel, edges: Edges) -> Meter<'k> {
+    pub(super) fn of(kernel: &'k Kernel, edges: Edges, rates: &'k Rates) -> Meter<'k> {
         Meter {
             kernel,
             edges,
@@ -82,6 +83,7 @@ impl<'k> Meter<'k> {
             committed: Vec::new(),
             waited: 0.0,
             target: Target::of(kernel.arch),
+            rates,
         }
     }
 
@@ -102,7 +104,7 @@ impl<'k> Meter<'k> {
             let wait = self.wait(&stmt.op);
             let before = self.now;
             let mut one = self.statement(&stmt.op, warps)?;
-            self.now = before + one.once.clocks().max(one.once.latency);
+            self.now = before + one.once.clocks(self.rates).max(one.once.latency);
             one.once.latency += wait;
             one.once.exposed += self.exposed(&stmt.op);
             all.then(one);
@@ -116,7 +118,8 @@ impl<'k> Meter<'k> {
             Op::Commit(Queue::CpAsync) => self.committed.push(self.now),
             Op::WaitQueue { queue: Queue::CpAsync, pending } => {
                 let landed = self.committed.len().saturating_sub(*pending as usize);
-                let ready = self.committed.drain(..landed).next_back().map_or(0.0, |at| at + device::GLOBAL);
+                let ready =
+                    self.committed.drain(..landed).next_back().map_or(0.0, |at| at + self.rates.global);
                 let wait = (ready - self.now).max(0.0);
                 self.now += wait;
                 return wait;
@@ -168,8 +171,8 @@ impl<'k> Meter<'k> {
             }
             Op::Load { to, from, guard, .. } => {
                 let latency = match from.space {
-                    Space::Global(_) => device::GLOBAL,
-                    Space::Shared(_) => device::SHARED,
+                    Space::Global(_) => self.rates.global,
+                    Space::Shared(_) => self.rates.shared,
                 };
                 self.arrivals.insert(to.reg, self.now + latency);
                 let moved = self.moved(from, to.len, guard.is_some(), warps, true);
@@ -178,25 +181,27 @@ impl<'k> Meter<'k> {
             }
             Op::Store { to, from, guard } => once(self.moved(to, from.len, guard.is_some(), warps, false)),
             Op::Atomic { op: Change::Await, .. } => {
-                once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() })
+                once(Load { issued: warps, latency: self.rates.mbarrier, ..Load::default() })
             }
             Op::Atomic { to, value, guard, .. } => {
                 let moved = self.moved(to, 1, guard.is_some(), warps, false);
                 let times = match to.space {
-                    Space::Global(_) => device::ADDED,
+                    Space::Global(_) => self.rates.added,
                     _ => 2.0,
                 };
                 once(self.value(value).times(warps).then(moved, times))
             }
             Op::Atom { row, args, .. } => once(self.instruction(row, args, warps)),
-            Op::Sync { .. } => once(Load { issued: warps, latency: device::BARRIER, ..Load::default() }),
-            Op::Await { .. } => once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() }),
+            Op::Sync { .. } => once(Load { issued: warps, latency: self.rates.barrier, ..Load::default() }),
+            Op::Await { .. } => once(Load { issued: warps, latency: self.rates.mbarrier, ..Load::default() }),
             Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
             Op::For { .. } => self.repeated(op, warps),
             Op::If { cond, then, other } => {
                 let (then, other) = (self.body(then, warps)?, self.body(other, warps)?);
-                let weight =
-                    |parts: &Parts| parts.once.size() + parts.loops.iter().map(|of| of.1.size()).sum::<f64>();
+                let rates = self.rates;
+                let weight = |parts: &Parts| {
+                    parts.once.size(rates) + parts.loops.iter().map(|of| of.1.size(rates)).sum::<f64>()
+                };
                 let mut most = if weight(&then) >= weight(&other) { then } else { other };
                 if let Val::Int(cond, _) = cond {
                     most.omitted = Load::default().beside(most.once, self.ahead(*cond));
@@ -247,8 +252,8 @@ impl<'k> Meter<'k> {
             let rate = if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
             load.tensor = operations / rate;
             // A warp waits for its own products and for the other products of its scheduler's tensor core.
-            let own = if group > 1.0 { 1.0 } else { (device::ISSUE / warps).min(1.0) };
-            load.latency = row.family.latency_clocks + load.tensor * own * device::EXPOSED;
+            let own = if group > 1.0 { 1.0 } else { (self.rates.issue / warps).min(1.0) };
+            load.latency = row.family.latency_clocks + load.tensor * own * self.rates.exposed;
         }
         for (operand, arg) in row.operands.iter().zip(args) {
             match (operand.kind, arg) {
@@ -257,8 +262,8 @@ impl<'k> Meter<'k> {
                     let (rows, bytes) = self.box_rows(*param);
                     if row.family.completes == Done::Queue(Queue::Bulk) {
                         let added = matches!(row.effect, Effect::Reduce(_));
-                        load.bulk += if added { bytes * device::BULK_ADDED } else { bytes };
-                        load.cut_stores += rows * device::CUT_BOX + self.cut_tiles(*param, bytes);
+                        load.bulk += if added { bytes * self.rates.bulk_added } else { bytes };
+                        load.cut_stores += rows * self.rates.cut_box + self.cut_tiles(*param, bytes);
                     } else {
                         load.rows += rows;
                     }
@@ -268,8 +273,8 @@ impl<'k> Meter<'k> {
                     let own = self.accessed(at, bytes, true).times(warps);
                     load = load.beside(Load { issued: 0.0, ..own }, 1.0);
                     if bytes < VECTOR {
-                        load.accesses = warps * device::SHORT_COPY / device::BEGIN;
-                        load.latency += warps * device::SHORT_COPY * device::BEFORE;
+                        load.accesses = warps * self.rates.short_copy / self.rates.begin;
+                        load.latency += warps * self.rates.short_copy * self.rates.before;
                     }
                 }
                 (OperandKind::SharedAddress, AtomArg::At(_)) => {
@@ -346,7 +351,7 @@ impl<'k> Meter<'k> {
     /// A load or a store of `len` elements by each thread: its instruction, the address, and a guard.
     fn moved(&mut self, at: &Mem, len: u32, guarded: bool, warps: f64, loads: bool) -> Load {
         let size = self.elem(at.space).bytes();
-        let guard = if guarded { device::GUARD } else { 0.0 };
+        let guard = if guarded { self.rates.guard } else { 0.0 };
         match at.space {
             Space::Global(_) if guarded && self.edges == Edges::Outside => {
                 Load { issued: guard * warps, ..Load::default() }
@@ -357,8 +362,8 @@ impl<'k> Meter<'k> {
             }
             Space::Shared(_) => {
                 let bytes = f64::from(size * len * WARP) * warps;
-                let wavefronts = (bytes / device::ROW).max(warps);
-                let latency = if loads { device::LOAD } else { 0.0 };
+                let wavefronts = (bytes / ROW).max(warps);
+                let latency = if loads { self.rates.load } else { 0.0 };
                 Load { issued: (2.0 + guard) * warps, wavefronts, latency, ..Load::default() }
             }
         }
@@ -367,17 +372,17 @@ impl<'k> Meter<'k> {
     /// An access of a warp to global memory: each lane moves `bytes` bytes from an element on.
     fn accessed(&mut self, at: &Mem, bytes: u32, loads: bool) -> Load {
         let exprs = &self.kernel.exprs;
-        let wide = if exprs.get(at.index).is_narrow() { 0.0 } else { device::WIDE };
+        let wide = if exprs.get(at.index).is_narrow() { 0.0 } else { self.rates.wide };
         let wraps = exprs.any(at.index, &|int: &Int| matches!(int, Int::Wrap(..)));
-        let wrap = if wraps { device::WRAP } else { 0.0 };
-        let moved = self.sectors(at, bytes.into()) as f64 * device::SECTOR as f64;
+        let wrap = if wraps { self.rates.wrap } else { 0.0 };
+        let moved = self.sectors(at, bytes.into()) as f64 * SECTOR as f64;
         let of = |of: bool| if of { moved } else { 0.0 };
         let cut_stores = match at.space {
             Space::Global(tensor) if !loads => self.cut_tiles(tensor, moved),
             _ => 0.0,
         };
         Load {
-            issued: device::ACCESS + wide + wrap,
+            issued: self.rates.access + wide + wrap,
             accesses: 1.0,
             loaded: of(loads),
             vectors: of(loads && bytes >= VECTOR),
@@ -392,7 +397,7 @@ impl<'k> Meter<'k> {
         let size = i64::from(self.elem(at.space).bytes());
         let sectors = self.lanes(at.index).into_iter().flat_map(|first| {
             let from = first.wrapping_mul(size);
-            [from, from.wrapping_add(bytes - 1)].map(|byte| byte.div_euclid(device::SECTOR))
+            [from, from.wrapping_add(bytes - 1)].map(|byte| byte.div_euclid(SECTOR))
         });
         sectors.collect::<HashSet<i64>>().len()
     }
@@ -431,7 +436,7 @@ impl<'k> Meter<'k> {
                 let (run, others) = tile.split_first().map_or((1, &tile[..]), |(run, others)| (*run, others));
                 let others: f64 = others.iter().map(|&n| f64::from(n)).product();
                 let row = f64::from(run) * bytes;
-                (others * (row / device::ROW).ceil(), others * row)
+                (others * (row / ROW).ceil(), others * row)
             }
             _ => (0.0, 0.0),
         }
@@ -452,7 +457,7 @@ impl<'k> Meter<'k> {
             (Value::Sym { of, over, .. }, Value::Sym { of: own, .. }) if of == own => Some(over),
             _ => None,
         });
-        row.map_or(0.0, |row| device::CUT_TILE * bytes / (f64::from(row) * f64::from(elem.bytes())))
+        row.map_or(0.0, |row| self.rates.cut_tile * bytes / (f64::from(row) * f64::from(elem.bytes())))
     }
 
     /// Operations of the tensor cores in a clock, for operands of a type.
@@ -464,7 +469,7 @@ impl<'k> Meter<'k> {
         };
         let rate = self.target.tensor.iter().find(|(of, _)| *of == like).map_or(1024, |(_, rate)| *rate);
         let part = if matches!(elem, Elem::Tf32 | Elem::F32) { 0.5 } else { 1.0 };
-        f64::from(rate) * part * device::TENSOR
+        f64::from(rate) * part * self.rates.tensor
     }
 
     /// The load of a warp that computes a value.
@@ -482,7 +487,7 @@ impl<'k> Meter<'k> {
             Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
             Val::Shuffle(..) | Val::Vote(..) => {
                 let shuffle =
-                    Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
+                    Load { issued: 1.0, wavefronts: 1.0, latency: self.rates.shared, ..Load::default() };
                 all(&value.parts()).then(shuffle, 1.0)
             }
             Val::Fma(x) => {
