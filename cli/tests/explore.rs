@@ -240,7 +240,7 @@ fn texts_are_kernels_too() {
     check("run", &wrong, "", "/error", json!(why));
     let why = "the text from here on is not Rust\n 1 | fn {\n   |    ^\nhelp: close every bracket and quotation mark";
     check("kernel", "fn {", "", "/error", json!(why));
-    let why = "`transpose` has no constant `BB`\n  BB=1\n  ^^\nhelp: it has B, T";
+    let why = "`transpose` has no constant `BB`\n  BB=1\n  ^^\nhelp: its constants are B";
     check("choose", TEXT, "BB=1", "/error", json!(why));
     check("kernel", &" ".repeat(40_000), "", "/error", json!("a text has at most 32768 bytes"));
     check(

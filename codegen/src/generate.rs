@@ -3,9 +3,10 @@
 mod pack;
 
 use tilewright_layout::Obligation;
+use tilewright_parse::words::TEXTS;
 
 use crate::front::evaluate;
-use crate::front::matmul::{self, Programs};
+use crate::front::matmul::{self, Programs, Texts};
 use crate::launch::definition::{Definition, Generated, Outcome, Param, Settings, Variant};
 use crate::launch::estimate;
 use crate::passes::check::{self, Checked};
@@ -32,10 +33,14 @@ pub(super) enum Purpose {
 /// The kernel of a definition.
 pub(super) fn made(definition: &Definition, purpose: Purpose) -> Outcome {
     // Names stand for their expressions, so these can be far deeper than the text.
-    with_room(|| match definition {
-        Definition::Function(kernel, settings) => function(kernel, settings, purpose),
-        Definition::Matmul(args) => product(args, purpose),
-    })
+    match definition {
+        Definition::Function(kernel, settings) => with_room(|| function(kernel, settings, purpose)),
+        Definition::Matmul(args) => {
+            // In a macro, only this thread can read texts.
+            let texts = &*TEXTS;
+            with_room(|| product(args, texts, purpose))
+        }
+    }
 }
 
 /// The kernel of a function, and what its assertions and prints make of it, if it has any.
@@ -109,8 +114,8 @@ fn alternatives(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose, pro
 }
 
 /// The kernel of a product's keys.
-fn product(args: &[ast::Arg], purpose: Purpose) -> Outcome {
-    match matmul::programs(args) {
+fn product(args: &[ast::Arg], texts: &'static Texts, purpose: Purpose) -> Outcome {
+    match matmul::programs(args, texts) {
         Ok(Programs { wide, others, levels, why, instead }) => {
             let mut outcome = finished(None, wide, others, Vec::new(), &levels, purpose);
             match (&mut outcome.kernel, instead) {

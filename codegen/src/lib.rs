@@ -1,5 +1,5 @@
 //! The generator: it runs the front ends and the passes in their order, from a syntax tree to thread programs with their CUDA C; kernels
-//! with other constants, and programs as text. Pure: no syn, no IO.
+//! with other constants, and programs as text. Pure: no IO.
 
 mod generate;
 mod specialize;

@@ -2,6 +2,8 @@
 //! given.
 #![allow(unsafe_code)]
 
+use tilewright_parse::words::TEXTS;
+
 use crate::compiled::kernel_def::{Generator, KernelDef, KernelErrors, Locations};
 use crate::front::{evaluate, matmul};
 use crate::generate::{Purpose, made};
@@ -77,20 +79,23 @@ impl Generate for Definition {
     fn function(&self) -> Option<ast::Kernel> {
         match self {
             Definition::Function(kernel, settings) => Some(settings.applied(kernel)),
-            Definition::Matmul(args) => matmul::function(args),
+            Definition::Matmul(args) => matmul::function(args, &TEXTS),
         }
     }
 
     fn program(&self) -> Result<Program, Vec<Diagnostic>> {
-        let (program, diagnostics) = with_room(|| match self {
-            Definition::Function(kernel, settings) => {
+        let (program, diagnostics) = match self {
+            Definition::Function(kernel, settings) => with_room(|| {
                 let all = settings.alternatives(kernel).map_err(|why| vec![why])?;
                 let (program, diagnostics, _) =
                     evaluate::program(kernel, all.first().unwrap_or(settings), true);
                 Ok((program, diagnostics))
+            }),
+            Definition::Matmul(args) => {
+                let texts = &*TEXTS;
+                with_room(|| matmul::programs(args, texts).map(|programs| (programs.wide, Vec::new())))
             }
-            Definition::Matmul(args) => matmul::programs(args).map(|programs| (programs.wide, Vec::new())),
-        })?;
+        }?;
         let wrong = diagnostics.iter().any(|diagnostic| diagnostic.level == Level::Deny);
         if wrong {
             return Err(diagnostics);
@@ -172,10 +177,7 @@ fn set(definition: &mut Definition, consts: &[(&str, usize)], types: &[(&str, El
                 ..Settings::default()
             };
             problems.extend(set.repeated());
-            settings.consts.retain(|(old, _)| !consts.iter().any(|(new, _)| *new == old.text));
-            settings.types.retain(|(old, _)| !types.iter().any(|(new, _)| *new == old.text));
-            settings.consts.extend(set.consts);
-            settings.types.extend(set.types);
+            settings.replace(set);
         }
         Definition::Matmul(args) => {
             let value = |kind| ast::Expr { span: Definition::NOWHERE, kind };

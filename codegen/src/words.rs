@@ -1,6 +1,6 @@
 //! Keys and constants as text, and the kernels that they describe.
 
-pub use tilewright_front::words::*;
+pub use tilewright_parse::words::*;
 
 use crate::compiled::kernel_def::{KernelDef, Locations};
 use crate::launch::definition::{Definition, Generated, Outcome};
@@ -34,7 +34,7 @@ impl Kernels for Words {
 
     fn specialize(def: &KernelDef, text: &str) -> Result<KernelDef, Mistakes> {
         let locations = def.locations();
-        let words = Words::read_after(text, locations.lines.len().max(1) as u32)?;
+        let mut words = Words::read_after(text, &locations)?;
         let Some(definition) = def.definition() else {
             let reported =
                 "this kernel was compiled by another version of tilewright\nhelp: build the program again";
@@ -47,9 +47,9 @@ impl Kernels for Words {
                 args.extend(words.args().iter().cloned());
                 Definition::Matmul(args)
             }
-            Definition::Function(kernel, settings) => {
-                let settings =
-                    words.settings(&kernel, settings).map_err(|all| words.mistakes(&all, &locations))?;
+            Definition::Function(kernel, mut settings) => {
+                let set = words.settings(&kernel);
+                settings.replace(set.map_err(|all| words.mistakes(&all, &locations))?);
                 Definition::Function(kernel, settings)
             }
         };

@@ -23,7 +23,6 @@ use std::fmt;
 
 use crate::access::{LANES, Transfer, WarpAccess, first_lanes};
 use crate::error::{Condition, LayoutError, Result};
-use crate::f2::BitMatrix;
 
 /// Bytes in one row of all banks.
 pub(crate) const BANK_ROW: i64 = 128;
@@ -227,39 +226,11 @@ fn misaligned(lane: usize, address: i64, bytes: i64) -> LayoutError {
     LayoutError::new("banks", Condition::Misaligned { lane, address, bytes })
 }
 
-impl BitMatrix {
-    /// The wavefronts of a whole warp's access, from ranks alone: the matrix maps the five bits of the lane
-    /// to byte addresses. Agrees with [`WarpAccess::banks`] and needs no addresses.
-    ///
-    /// Within a group of lanes, which is a subspace of the lane bits, there are `2^rank` distinct vectors.
-    /// They are in `2^r` slots of banks, where `r` is the rank of the projection on the bank bits. Every
-    /// slot has the same number of vectors.
-    ///
-    /// ```
-    /// use tilewright_layout::{BitMatrix, Transfer, layout};
-    /// let lanes = BitMatrix::of(layout!(32 : 16))?; // byte addresses, every fourth word
-    /// assert_eq!(lanes.wavefronts(4, Transfer::Load)?, 4);
-    /// # Ok::<(), tilewright_layout::LayoutError>(())
-    /// ```
-    pub fn wavefronts(&self, bytes: i64, transfer: Transfer) -> Result<u32> {
-        let columns = self.columns();
-        if columns.len() != LANES.trailing_zeros() as usize {
-            let (rank, against) = (columns.len(), 5);
-            let what = "matrix from lane bits";
-            return Err(LayoutError::new("wavefronts", Condition::DoesNotFit { what, rank, against }));
-        }
-        crate::access::vector_bytes(1, bytes, transfer).map_err(|e| e.within("wavefronts", []))?;
-        let low = (bytes - 1) as u64;
-        if let Some(bit) = columns.iter().position(|c| (c ^ self.origin()) & low != 0) {
-            return Err(misaligned(1 << bit, (columns[bit] ^ self.origin()) as i64, bytes));
-        }
-        let columns = [columns[0], columns[1], columns[2], columns[3], columns[4]];
-        Ok(wavefronts(columns, bytes, transfer).0)
-    }
-}
-
-/// See [`BitMatrix::wavefronts`]; and the wavefronts without conflicts. Addresses must be multiples of
-/// `bytes`.
+/// The wavefronts of a whole warp's access whose byte addresses are XORs of a column for each bit of the lane, and the wavefronts
+/// without conflicts. Addresses must be multiples of `bytes`.
+///
+/// Within a group of lanes, which is a subspace of the lane bits, there are `2^rank` distinct vectors. They are in `2^r` slots of banks,
+/// where `r` is the rank of the projection on the bank bits. Every slot has the same number of vectors.
 pub(crate) fn wavefronts(columns: [u64; 5], bytes: i64, transfer: Transfer) -> (u32, u32) {
     let unit = bytes.max(BANK) as u64;
     let paired = columns[0] == 0 || columns[1] == 0;
@@ -270,9 +241,26 @@ pub(crate) fn wavefronts(columns: [u64; 5], bytes: i64, transfer: Transfer) -> (
         words[bit] = columns[bit] & !(unit - 1);
         banks[bit] = words[bit] & (BANK_ROW as u64 - 1);
     }
-    let serial = crate::f2::rank(&mut words[..bits]) - crate::f2::rank(&mut banks[..bits]);
+    let serial = rank(&mut words[..bits]) - rank(&mut banks[..bits]);
     let groups = (LANES / group) as u32;
     (groups << serial, groups)
+}
+
+/// The rank of these columns over the field of two elements. They are overwritten.
+fn rank(columns: &mut [u64]) -> u32 {
+    let mut rank = 0;
+    for at in 0..columns.len() {
+        let pivot = columns[at];
+        if pivot != 0 {
+            rank += 1;
+            let low = pivot & pivot.wrapping_neg();
+            columns[at + 1..]
+                .iter_mut()
+                .filter(|column| **column & low != 0)
+                .for_each(|column| *column ^= pivot);
+        }
+    }
+    rank
 }
 
 #[cfg(test)]

@@ -216,25 +216,6 @@ pub enum Condition {
         /// The argument.
         value: i64,
     },
-    /// An extent that is not a power of two, where bits of coordinates are needed.
-    NotPowerOfTwo {
-        /// The leaf.
-        leaf: usize,
-        /// Its extent.
-        extent: i64,
-    },
-    /// Two bits of the coordinate change the same bit of the offset, so the layout is not linear in bits.
-    BitsCollide {
-        /// The two coordinates of one bit each.
-        coords: (i64, i64),
-        /// The lowest bit of the offset that both change.
-        shared: u32,
-    },
-    /// An offset below zero, where offsets are read as bits.
-    NegativeOffset {
-        /// The offset.
-        offset: i64,
-    },
     /// The elements of a lane's vector are not contiguous.
     NotAVector {
         /// The lane.
@@ -518,15 +499,6 @@ impl fmt::Display for Condition {
                 write!(f, "{value} in leaf {leaf} cannot be divided by {by} without a remainder")
             }
             BadArgument { what, value } => write!(f, "{what}, and it is {value}"),
-            NotPowerOfTwo { leaf, extent } => write!(
-                f,
-                "the extent {extent} of leaf {leaf} is not a power of two, so its coordinate has no bits of its own"
-            ),
-            BitsCollide { coords: (a, b), shared } => write!(
-                f,
-                "coordinates {a} and {b} both change bit {shared} of the offset, and adding them carries"
-            ),
-            NegativeOffset { offset } => write!(f, "it reaches the negative offset {offset}"),
             NotAVector { lane, element, expected, actual } => write!(
                 f,
                 "lane {lane}'s element {element} is at offset {actual} instead of {expected}, so they are not contiguous"
@@ -555,10 +527,6 @@ impl Condition {
             Carry { .. } => "Choose a tile that stays inside that mode or covers it whole.",
             NegativeIndex { .. } => "Compose with positive strides and negate the result's stride.",
             NotInjective { .. } => "Give each coordinate its own offset.",
-            NotPowerOfTwo { .. } | BitsCollide { .. } => {
-                "Only analyses of bit matrices need this; analyses that enumerate take any layout."
-            }
-            NegativeOffset { .. } => "Move the layout up by an offset.",
             NotAVector { .. } => {
                 "Move fewer elements at once, or make the mode that a vector runs along contiguous."
             }

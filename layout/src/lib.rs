@@ -34,7 +34,6 @@
 //! | [`WarpAccess`], [`BankReport`], [`SectorReport`] | the access of a warp, and its cost in shared and in global memory |
 //! | [`SharedTile`], [`Synthesis`] | a tile with its accesses, and the padding or the swizzle without bank conflicts |
 //! | [`Obligation`], [`TileObligation`] | what must be true of sizes that are known later |
-//! | [`BitMatrix`] | a layout of powers of two as a matrix over the field of two elements |
 //! | [`draw::Picture`] | a layout or a thread-value layout as text and as SVG |
 //! | [`Reader`] | text that contains layouts |
 //! | [`LayoutError`], [`Condition`] | why an operation has no result |
@@ -66,7 +65,6 @@ mod distribution;
 mod divide;
 pub mod draw;
 mod error;
-mod f2;
 mod few;
 pub mod guide;
 mod inverse;
@@ -92,7 +90,6 @@ pub use access::{Transfer, WarpAccess};
 pub use banks::{BankConflict, BankReport};
 pub use distribution::{Distribution, Exchange, Submode};
 pub use error::{Condition, LayoutError, Operand, Result};
-pub use f2::BitMatrix;
 pub use layout::Layout;
 #[doc(hidden)]
 pub use layout::Token as __Token;

@@ -1,25 +1,15 @@
 //! Randomly drawn kernels, printed and parsed back: the text of a kernel is complete.
 
-use crate::function;
-use crate::text::Text;
-use proc_macro2::{Span, TokenStream, TokenTree};
 use tilewright_codegen::{Definition, ast};
 use tilewright_fuzz::draw::Kind;
+use tilewright_parse::file;
 
 const KERNELS: u64 = 200;
 
 /// The kernel of a printed function.
 #[track_caller]
 pub(crate) fn read(printed: &str) -> ast::Kernel {
-    let mut tokens = printed.parse::<TokenStream>().expect("tokens").into_iter();
-    tokens.next(); // `#`
-    let Some(TokenTree::Group(attribute)) = tokens.next() else { panic!("no attribute\n{printed}") };
-    let inside = attribute.stream().into_iter().find_map(|token| match token {
-        TokenTree::Group(inside) => Some(inside.stream()),
-        _ => None,
-    });
-    let mut text = Text::new(Span::call_site());
-    let kernel = function::read(inside.unwrap_or_default(), tokens.collect(), &mut text);
+    let (kernel, text) = file::read(printed);
     assert!(text.problems.is_empty(), "{:?}\n{printed}", text.problems);
     kernel.expect("a kernel")
 }

@@ -2,7 +2,7 @@
 
 use crate::deliver::{Made, Report};
 use crate::function::MOST_TYPES;
-use crate::keys::settings;
+use crate::keys::{keys, settings};
 use crate::text::{Text, TokenRange};
 use crate::{carry, generate, guard, levels};
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
@@ -29,7 +29,7 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let mut text = Text::after(&locations, at);
     let mut set = Settings::default();
     match guard::check(written.clone()) {
-        Ok(()) => set = settings(written.clone(), &kernel, &mut text),
+        Ok(()) => set = settings(keys(written.clone(), &mut text), &kernel, true, &mut text),
         Err(refused) => text.wrong(refused.at, refused.what, refused.instead),
     }
     let set_levels = levels::levels(lints, &mut text);

@@ -7,7 +7,7 @@ use tilewright_codegen::ast::{Level, Span};
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::kernel_def::Locations;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Generate, Outcome, Settings};
+use tilewright_codegen::{Definition, Generate, Outcome};
 use tilewright_parse::{file, text::Text};
 
 use super::Chosen;
@@ -62,9 +62,10 @@ pub(crate) fn choose(source: &str, keys: &str) -> Result<Chosen, Messages> {
     };
     let locations = Locations { file: NAME.to_owned(), ..text.lines() };
     let base = locations.lines.len() as u32;
-    let words = Words::read_after(keys, base).map_err(Messages::about_keys)?;
+    let mut words = Words::read_after(keys, &locations).map_err(Messages::about_keys)?;
+    let settings = words.settings(&kernel);
     let in_keys = |all: &[Diagnostic]| Messages::about_keys(words.mistakes(all, &locations));
-    let settings = words.settings(&kernel, Settings::default()).map_err(|all| in_keys(&all))?;
+    let settings = settings.map_err(|all| in_keys(&all))?;
     let definition = Definition::Function(kernel, settings);
     let Outcome { kernel, diagnostics } = definition.generate();
     let Some(generated) = kernel else {
@@ -185,7 +186,7 @@ mod tests {
              | \t                        ^\n\
              help: bind it with `let` first; names in scope are `B`, `x`, `y`, `t`",
         );
-        check(SCALE, "BB=3", "`scale` has no constant `BB`\n  BB=3\n  ^^\nhelp: it has B, T");
+        check(SCALE, "BB=3", "`scale` has no constant `BB`\n  BB=3\n  ^^\nhelp: its constants are B");
         let first =
             |keys: &str| choose(SCALE, keys).err().map(|why| why.json()[0].clone()).unwrap_or_default();
         assert_eq!(first("T=f64")["range"], json!(null));

@@ -21,6 +21,7 @@ mod warps;
 
 use crate::source::ast::{Arg, Kernel, Level, Name};
 use crate::source::diagnostic::{Diagnostic, Lint};
+use crate::source::problem::Result;
 use crate::tile;
 use crate::tile::alternative::Width;
 use crate::tile::alternative::{Alternative, Policy};
@@ -30,6 +31,26 @@ use machine::Machine;
 use plan::Plan;
 use reader::Reader;
 pub use schedule::set;
+
+/// The trees of the texts that products are written in. The language's parser reads them: front ends take trees.
+#[derive(Debug)]
+pub struct Texts {
+    tensor_cores: Result<Kernel>,
+    cuda_cores: Result<Kernel>,
+    /// The keys of [`tiles`].
+    tiles: Result<Vec<Vec<Arg>>>,
+}
+
+impl Texts {
+    /// Reads the texts, by parsers of a page and of keys.
+    pub fn read(page: fn(&str) -> Result<Kernel>, keys: fn(&str) -> Result<Vec<Arg>>) -> Texts {
+        Texts {
+            tensor_cores: page(include_str!("matmul/pages/tensor_cores.rs")),
+            cuda_cores: page(include_str!("matmul/pages/cuda_cores.rs")),
+            tiles: tiles::texts().map(|text| keys(&text)).collect(),
+        }
+    }
+}
 
 /// The tile programs of a set of keys, and lint levels.
 pub struct Programs {
@@ -46,9 +67,9 @@ pub struct Programs {
 }
 
 /// The programs of a set of keys, or the diagnostics if there are none.
-pub fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+pub fn programs(args: &[Arg], texts: &'static Texts) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let (args, mut wrong) = schedule::flat(args);
-    let made = of_keys(&args);
+    let made = of_keys(&args, texts);
     if wrong.is_empty() {
         return made;
     }
@@ -59,12 +80,12 @@ pub fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> 
 
 /// The programs of keys in one list. If no key sets the architecture, tiles, threads or the instruction, each of
 /// several architectures has its programs, the newest first.
-fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
-    let mut reader = Reader::new(args);
-    let Some(architectures) = reader.architectures() else { return of_one(args) };
-    let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat());
+fn of_keys(args: &[Arg], texts: &'static Texts) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut reader = Reader::new(args, texts);
+    let Some(architectures) = reader.architectures() else { return of_one(args, texts) };
+    let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat(), texts);
     let mut made = architectures.into_iter().map(of);
-    let Some(first) = made.next() else { return of_one(args) };
+    let Some(first) = made.next() else { return of_one(args, texts) };
     made.fold(first, |all, older| match (all, older) {
         (Ok(all), Ok(older)) => Ok(all.and(older)),
         // Another architecture may support a product that one does not.
@@ -85,11 +106,11 @@ impl Programs {
 }
 
 /// The product as a function of the language, for the newest architecture of its programs; `None` for other products.
-pub fn function(args: &[Arg]) -> Option<Kernel> {
+pub fn function(args: &[Arg], texts: &'static Texts) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
-    let newest = Reader::new(&args).architectures().and_then(|all| all.first().copied());
+    let newest = Reader::new(&args, texts).architectures().and_then(|all| all.first().copied());
     args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
-    let mut reader = Reader::new(&args);
+    let mut reader = Reader::new(&args, texts);
     let (config, Machine { plans, .. }) = reader.product().ok()?;
     let Some(usual) = plans.last() else {
         return page::threads::page(&config).ok().filter(|_| !tiles::suit(&reader, &config));
@@ -126,8 +147,8 @@ impl Reader<'_> {
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
-fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
-    let mut reader = Reader::new(args);
+fn of_one(args: &[Arg], texts: &'static Texts) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut reader = Reader::new(args, texts);
     let (config, machine) = reader.product()?;
     let levels = reader.levels();
     let why = reader.instead_of_wgmma(&config, &machine);
@@ -181,7 +202,7 @@ fn by_warps(reader: &mut Reader<'_>, config: &Config, plans: &[Plan]) -> Made<Al
 /// support operands.
 fn by_wgmma(config: &Config, plans: &[Plan]) -> Made<All> {
     // Keys are about the tiles of wgmma.
-    let mut reader = Reader::new(&[]);
+    let mut reader = Reader::new(&[], config.texts);
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = plans.iter().all(|plan| plan.shipped);
     let plan = reader.by_mma_sync(config)?;
@@ -236,7 +257,7 @@ fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
     if config.copies.iter().all(|copied| copied.of.vec == 1) {
         return None;
     }
-    let mut reader = Reader::new(args);
+    let mut reader = Reader::new(args, config.texts);
     let config = reader.config(true).filter(|_| reader.errors.is_empty())?;
     product::program(&config, args).ok()
 }

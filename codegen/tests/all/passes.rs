@@ -9,6 +9,7 @@ use tilewright_codegen::pass::{Arch, Context, PASSES, Runs, expand, lower};
 use tilewright_codegen::resolve::{Width, distribute};
 use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::tile::Program;
+use tilewright_codegen::words::{TEXTS, Words};
 use tilewright_codegen::{cuda, pipeline, synchronise, text};
 
 const LINE: &str = "\n----\n";
@@ -102,9 +103,9 @@ const KEYS: &[&str] = &[
 #[test]
 fn programs_are_well_formed_between_passes() {
     for keys in KEYS {
-        let words = tilewright_codegen::words::Words::read(keys).unwrap();
+        let words = Words::read(keys).unwrap();
         let programs =
-            tilewright_codegen::matmul::programs(words.args()).unwrap_or_else(|_| panic!("{keys}"));
+            tilewright_codegen::matmul::programs(words.args(), &TEXTS).unwrap_or_else(|_| panic!("{keys}"));
         for policy in [Policy::Best, Policy::General] {
             let mut program = programs.wide.clone();
             let mut context = Context { width: Width::WIDEST, policy, arch: Arch::Oldest, needs: Vec::new() };

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
-use tilewright_layout::{
-    BitMatrix, Composed, Layout, SharedTile, Swizzle, Transfer, Tuple, WarpAccess, layout,
-};
+use tilewright_layout::{Composed, Layout, SharedTile, Swizzle, Transfer, Tuple, WarpAccess, layout};
 
 const TRANSFERS: [Transfer; 3] = [Transfer::Load, Transfer::Store, Transfer::Matrix];
 
@@ -103,8 +101,6 @@ fn mode(extents: &'static [i64], strides: &'static [i64]) -> impl Strategy<Value
     })
 }
 
-/// Shapes of 32 lanes.
-const WARPS: &[&[i64]] = &[&[32], &[4, 8], &[8, 4], &[2, 16], &[2, 4, 4], &[2, 2, 8], &[4, 2, 4]];
 const POWERS: &[i64] = &[1, 2, 4];
 const STRIDES: &[i64] = &[0, 1, 2, 4, 8, 16, 32, 64, 3, 12, 20, 33, -1, -2, -8];
 
@@ -126,37 +122,6 @@ proptest! {
             // the reported lanes access that many words of the reported bank
             let lanes: Vec<i64> = worst.lanes().map(|lane| addresses[lane as usize].unwrap()).collect();
             prop_assert_eq!(words(&lanes, bytes)[worst.bank as usize].len(), report.degree as usize);
-        }
-    }
-
-    #[test]
-    fn ranks_count_the_same_wavefronts(
-        columns in prop::array::uniform5(prop_oneof![Just(0), 0..256u64, (0..9).prop_map(|b| 1u64 << b)]),
-        origin in 0..256u64,
-        (transfer, bytes) in transfer_and_bytes(),
-    ) {
-        let columns = columns.map(|c| c * bytes as u64);
-        let matrix = BitMatrix::from_columns(&columns, origin * bytes as u64).unwrap();
-        let addresses: Vec<_> = (0..32).map(|lane| Some(matrix.apply(lane) as i64)).collect();
-        let access = WarpAccess::from_addresses(&addresses, bytes, transfer).unwrap();
-        prop_assert_eq!(matrix.wavefronts(bytes, transfer).unwrap(), access.banks().unwrap().wavefronts);
-    }
-
-    /// The same from layouts: linear accesses are counted alike by ranks and by enumeration.
-    #[test]
-    fn ranks_of_layouts(
-        shape in prop::sample::select(WARPS),
-        strides in prop::array::uniform3(prop::sample::select(&[0i64, 1, 2, 4, 8, 16, 32, 64, 128, 24][..])),
-        swizzle in swizzle(),
-        (transfer, bytes) in transfer_and_bytes(),
-    ) {
-        let strides: Vec<i64> = strides[..shape.len()].iter().map(|d| d * bytes).collect();
-        let lanes = Layout::new((Tuple::flat(shape), 1), (Tuple::flat(&strides), 0)).unwrap();
-        let view = Composed::new(swizzle.downcast(bytes).unwrap(), 0, lanes);
-        if let Ok(matrix) = BitMatrix::of(&view) {
-            let addresses: Vec<_> = view.offsets().unwrap().map(Some).collect();
-            let access = WarpAccess::from_addresses(&addresses, bytes, transfer).unwrap();
-            prop_assert_eq!(matrix.wavefronts(bytes, transfer).unwrap(), access.banks().unwrap().wavefronts);
         }
     }
 
@@ -183,69 +148,6 @@ proptest! {
                 }
             }
             Err(_) => prop_assert!(!whole || width * element_bytes > 16),
-        }
-    }
-
-    #[test]
-    fn bits_are_found_exactly_when_the_layout_is_linear(
-        inner in mode(&[1, 2, 4, 8], STRIDES),
-        swizzle in swizzle(),
-        offset in prop_oneof![Just(0), 0..64i64],
-    ) {
-        let view = Composed::new(swizzle, offset, inner);
-        let size = view.size().unwrap();
-        let f: Vec<i64> = view.offsets().unwrap().collect();
-        let linear = f.iter().all(|at| *at >= 0)
-            && (0..size).all(|x| {
-                let parts = (0..63).filter(|bit| x >> bit & 1 == 1);
-                f[x as usize] == parts.fold(f[0], |all, bit| all ^ f[1 << bit] ^ f[0])
-            });
-        match BitMatrix::of(&view) {
-            Ok(matrix) => {
-                prop_assert!(linear);
-                prop_assert!((0..size).all(|x| matrix.apply(x as u64) as i64 == f[x as usize]));
-                let distinct: BTreeSet<_> = f.iter().collect();
-                prop_assert_eq!(distinct.len(), 1 << matrix.rank());
-                prop_assert_eq!(&matrix.to_string().parse::<BitMatrix>().unwrap(), &matrix);
-                if let Some(back) = matrix.to_layout().unwrap() {
-                    prop_assert!(back.offsets().unwrap().eq(f.iter().copied()));
-                }
-            }
-            Err(error) => {
-                prop_assert!(!linear, "{}", error);
-                if let Some(at) = error.counterexample() {
-                    let x = at.as_leaf().unwrap().int().unwrap();
-                    let parts = (0..63).filter(|bit| x >> bit & 1 == 1);
-                    prop_assert_ne!(f[x as usize], parts.fold(f[0], |all, bit| all ^ f[1 << bit] ^ f[0]));
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn laws_of_matrices(
-        columns in prop::collection::vec(0..64u64, 0..7),
-        outer in prop::collection::vec(0..1024u64, 6),
-        origins in (0..64u64, 0..64u64),
-        part in (0..8u32, 0..8u32),
-    ) {
-        let matrix = BitMatrix::from_columns(&columns, origins.0).unwrap();
-        let outer = BitMatrix::from_columns(&outer, origins.1).unwrap();
-        let product = outer.product(&matrix).unwrap();
-        let (kernel, n) = (matrix.kernel(), matrix.inputs());
-        prop_assert_eq!(matrix.rank() + kernel.len() as u32, n);
-        prop_assert_eq!(BitMatrix::from_columns(&kernel, 0).unwrap().rank() as usize, kernel.len());
-        let (few, low) = (matrix.restrict(part.0..part.1), matrix.project(part.0..part.1));
-        for x in 0..1u64 << n {
-            prop_assert_eq!(product.apply(x), outer.apply(matrix.apply(x)));
-            for k in &kernel {
-                prop_assert_eq!(matrix.apply(x), matrix.apply(x ^ k));
-            }
-            let width = part.1.saturating_sub(part.0);
-            prop_assert_eq!(low.apply(x), matrix.apply(x) >> part.0 & ((1 << width) - 1));
-            let width = part.1.min(n).saturating_sub(part.0);
-            prop_assert_eq!(few.inputs(), width);
-            prop_assert_eq!(few.apply(x), matrix.apply((x & ((1 << width) - 1)) << part.0));
         }
     }
 

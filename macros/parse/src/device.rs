@@ -122,18 +122,7 @@ pub fn function(attr: &TokenStream, item: TokenStream, text: &mut Text) -> Optio
 /// The function as a tree.
 pub fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Device> {
     let sig = &function.sig;
-    let qualifiers = [
-        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
-        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
-        (matches!(sig.safety, syn::Safety::Unsafe(_)).then(|| TokenRange::of(&sig.safety)), "`unsafe`"),
-        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
-        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
-    ];
-    for (range, what) in qualifiers {
-        if let Some(range) = range {
-            text.wrong(range, format!("a `#[device]` function cannot have {what}"), "leave it out");
-        }
-    }
+    signature::qualifiers(sig, "a `#[device]` function", false, text);
     let mut types = Vec::new();
     for generic in &sig.generics.params {
         if let syn::GenericParam::Type(ty) = generic

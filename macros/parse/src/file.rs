@@ -21,6 +21,17 @@ use tilewright_program::problem::Problem;
 /// assert!(problem.text().starts_with("a kernel has no result\nhelp: "));
 /// ```
 pub fn read(source: &str) -> (Option<Kernel>, Text) {
+    read_as(source, false)
+}
+
+/// The function of one of the generator's own pages, whose parts have no spans.
+pub fn page(source: &str) -> Result<Kernel, Problem> {
+    let (kernel, text) = read_as(source, true);
+    let wrong = text.problems.into_iter().next().map(|problem| problem.message);
+    kernel.filter(|_| wrong.is_none()).ok_or_else(|| Problem::internal(wrong.unwrap_or_default()))
+}
+
+fn read_as(source: &str, is_page: bool) -> (Option<Kernel>, Text) {
     let tokens = match source.parse::<TokenStream>() {
         Ok(tokens) => tokens,
         Err(why) => {
@@ -44,6 +55,7 @@ pub fn read(source: &str) -> (Option<Kernel>, Text) {
         return refused(kernel.whole.first, "this is not a function", "write `#[kernel]` above a `fn`");
     };
     let mut text = Text::new(name.span());
+    text.is_page = is_page;
     let tree = function::read(kernel.attr.clone(), kernel.tokens.clone(), &mut text);
     let devices = devices(kernel, &items, &mut Vec::new(), &mut text);
     (tree.map(|tree| Kernel { devices, ..tree }), text)

@@ -27,17 +27,7 @@ pub fn read(attr: TokenStream, item: TokenStream, text: &mut Text) -> Option<ast
 
 fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kernel {
     let sig = &function.sig;
-    let qualifiers = [
-        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
-        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
-        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
-        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
-    ];
-    for (range, what) in qualifiers {
-        if let Some(range) = range {
-            text.wrong(range, format!("a kernel cannot have {what}"), "leave it out");
-        }
-    }
+    signature::qualifiers(sig, "a kernel", true, text);
     if let syn::ReturnType::Type(_, ty) = &sig.output {
         let is_unit = matches!(&**ty, syn::Type::Tuple(tuple) if tuple.elems.is_empty());
         if !is_unit {

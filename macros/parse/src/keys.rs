@@ -7,7 +7,7 @@ use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Expr, Ident, Token};
 use tilewright_program::Elem;
-use tilewright_program::ast::{self, Arg, Binary, ExprKind, Name, Unary};
+use tilewright_program::ast::{self, Arg, ExprKind, Name, Unary};
 use tilewright_program::definition::Settings;
 
 /// A key and its value, or the mistake in it.
@@ -113,10 +113,10 @@ fn skip(input: ParseStream<'_>) {
     }
 }
 
-/// The settings of a kernel's specialisation: constants and element types.
-pub fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> Settings {
+/// The settings of a kernel's specialisation: constants and element types. A macro may see names of constants of a program.
+pub fn settings(args: Vec<Arg>, kernel: &ast::Kernel, is_macro: bool, text: &mut Text) -> Settings {
     let mut settings = Settings::default();
-    for arg in keys(tokens, text) {
+    for arg in args {
         let Some(name) = arg.name else { continue };
         if kernel.types.iter().any(|ty| ty.name.text == name.text) {
             match &arg.value.kind {
@@ -152,7 +152,9 @@ pub fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Text) -> S
                 false => no_closure(&arg.value, text),
             },
             Ok(value) => settings.consts.push((name, value)),
-            Err(at) => unreadable(at, &name, text),
+            // The generator reports the name.
+            Err(_) if constant.is_none() => settings.consts.push((name, 0)),
+            Err(at) => unreadable(at, &name, is_macro, text),
         }
     }
     settings
@@ -167,11 +169,11 @@ fn no_closure(at: &ast::Expr, text: &mut Text) {
     text.wrong(text.tokens_of(at.span), "this constant is a closure", &instead);
 }
 
-fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
+fn unreadable(at: &ast::Expr, name: &Name, is_macro: bool, text: &mut Text) {
     let range = text.tokens_of(at.span);
     let (what, instead) = match &at.kind {
         ExprKind::Hole => return, // reported already
-        ExprKind::Name(path) | ExprKind::Path(path) => (
+        ExprKind::Name(path) | ExprKind::Path(path) if is_macro => (
             format!("a macro sees the name `{path}`, not its value"),
             format!("write the number, or set it at run time: `.specialize(&[(\"{}\", {path})])`", name.text),
         ),
@@ -196,15 +198,7 @@ pub(crate) fn number_of<'e>(
         ExprKind::Unary(Unary::Neg, inner) => number_of(inner, value)?.checked_neg().ok_or(from),
         ExprKind::Binary(op, left, right) => {
             let (left, right) = (number_of(left, value)?, number_of(right, value)?);
-            match op {
-                Binary::Add => left.checked_add(right),
-                Binary::Sub => left.checked_sub(right),
-                Binary::Mul => left.checked_mul(right),
-                Binary::Div => left.checked_div(right),
-                Binary::Rem => left.checked_rem(right),
-                _ => None,
-            }
-            .ok_or(from)
+            op.on_integers(left, right, Some, |_| None).flatten().ok_or(from)
         }
         _ => Err(from),
     }

@@ -1,6 +1,7 @@
 //! The parser of kernels: tokens become the generator's syntax tree, whose spans are numbers (`text` has the table from numbers to
 //! tokens). Tokens are bounded (`guard`) before syn parses them. Semantics are decided in the generator: this crate does not know what
-//! `tile` does. The macros call it with tokens of the compiler, and the command with tokens of a text (`file`).
+//! `tile` does. The macros call it with tokens of the compiler, the command with tokens of a text (`file`, `words`), and the generator with
+//! its own pages.
 
 pub mod attribute;
 pub mod device;
@@ -16,3 +17,4 @@ mod stmt;
 #[cfg(test)]
 mod tests;
 pub mod text;
+pub mod words;

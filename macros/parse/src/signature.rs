@@ -33,7 +33,7 @@ pub(crate) fn generics(
                 } else if is_size && is_closure {
                     let instead = "write its type: `fn(f32) -> f32`";
                     text.wrong(TokenRange::of(&constant.ty), "this constant is a closure", instead);
-                } else if !is_size && !is_function {
+                } else if !is_size && !is_function && !text.is_page {
                     let instead = match named(&constant.ty).map(|name| name.to_string()).as_deref() {
                         Some("bool") => "write `usize`, 1 or 0, and `if FLAG == 1`",
                         Some("f32" | "f64") => "write the number in the body, or an argument, `alpha: f32`",
@@ -78,7 +78,7 @@ pub(crate) fn generics(
                 }
                 match attribute.types.iter().find(|listed| listed.name.text == name) {
                     Some(listed) => types.push(TypeParam { name: text.name(&ty.ident), ..listed.clone() }),
-                    None if attribute.unreadable => {}
+                    None if attribute.unreadable || text.is_page => {}
                     None => {
                         let what = format!("the types of `{name}` are not listed");
                         text.wrong(
@@ -168,22 +168,14 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     if let Some(attr) = from.attrs.first() {
         text.wrong(TokenRange::of(attr), "attributes mean nothing here", "leave it out");
     }
-    let name = match &*from.pat {
-        syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
-            Some(text.name(&name.ident))
-        }
-        other => {
-            text.wrong(TokenRange::of(other), "an argument has a name", "write `name: &Tensor<f32, (M, K)>`");
-            None
-        }
-    };
+    let name = parameter(&from.pat, ["an argument has a name", "write `name: &Tensor<f32, (M, K)>`"], text);
     let (ty, list) = match &*from.ty {
         Type::Array(list) => (&*list.elem, Some(&list.len)),
         ty => (optional(ty).unwrap_or(ty), None),
     };
     let is_optional = optional(&from.ty).is_some();
     let (elem, kind) = kind(ty, text)?;
-    if (list.is_some() || is_optional) && matches!(kind, ParamKind::Scalar) {
+    if (list.is_some() || is_optional && !text.is_page) && matches!(kind, ParamKind::Scalar) {
         let what = if is_optional { "an optional argument is a tensor" } else { "a list has tensors" };
         let instead = match is_optional {
             true => "write `Option<&Tensor<f32, N>>`, or a constant of the kernel",
@@ -210,18 +202,39 @@ pub(crate) fn device_param(from: &syn::FnArg, text: &mut Text) -> Option<DeviceP
         );
         return None;
     };
-    let name = match &*from.pat {
-        syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => text.name(&name.ident),
-        other => {
-            text.wrong(
-                TokenRange::of(other),
-                "a parameter has a name",
-                "write `pair: (View, View)`, and `let (x, y) = pair;`",
-            );
-            return None;
-        }
-    };
+    let wrong = ["a parameter has a name", "write `pair: (View, View)`, and `let (x, y) = pair;`"];
+    let name = parameter(&from.pat, wrong, text)?;
     Some(DeviceParam { name, ty: device_type(&from.ty, text)? })
+}
+
+/// The name of a parameter; any other pattern is wrong.
+fn parameter(pattern: &syn::Pat, [what, instead]: [&str; 2], text: &mut Text) -> Option<ast::Name> {
+    match pattern {
+        syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
+            Some(text.name(&name.ident))
+        }
+        other => {
+            text.wrong(TokenRange::of(other), what, instead);
+            None
+        }
+    }
+}
+
+/// Refuses qualifiers of a function.
+pub(crate) fn qualifiers(sig: &syn::Signature, what: &str, may_be_unsafe: bool, text: &mut Text) {
+    let is_unsafe = !may_be_unsafe && matches!(sig.safety, syn::Safety::Unsafe(_));
+    let qualifiers = [
+        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
+        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
+        (is_unsafe.then(|| TokenRange::of(&sig.safety)), "`unsafe`"),
+        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
+        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
+    ];
+    for (range, qualifier) in qualifiers {
+        if let Some(range) = range {
+            text.wrong(range, format!("{what} cannot have {qualifier}"), "leave it out");
+        }
+    }
 }
 
 /// A type in the head of a function that kernels share.

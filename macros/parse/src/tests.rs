@@ -234,7 +234,10 @@ fn check_settings(text: &str, expected: &str) {
     let mut text_of = Text::new(Span::call_site());
     let item = "fn nt<T, const BM: usize = 1, const BN: usize = 2, const F: fn(f32) -> f32 = { |x| x }>() {}";
     let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut text_of).unwrap();
-    let settings = keys::settings(tokens(text), &kernel, &mut text_of);
+    let settings = {
+        let args = keys::keys(tokens(text), &mut text_of);
+        keys::settings(args, &kernel, true, &mut text_of)
+    };
     let consts = settings.consts.iter().map(|(name, value)| format!("{} = {value}", name.text));
     let types = settings.types.iter().map(|(name, elem)| format!("{} = {elem}", name.text));
     let function = |(name, value): &(Name, Expr)| Arg { name: Some(name.clone()), value: value.clone() };

@@ -42,7 +42,7 @@ impl From<Span> for TokenRange {
 }
 
 /// Positions and errors of one macro invocation.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Text {
     /// The whole invocation: span number 0.
     whole: TokenRange,
@@ -52,6 +52,9 @@ pub struct Text {
     /// The errors so far.
     pub problems: Vec<Diagnostic>,
     depth: u32,
+    /// Is it one of the generator's own pages? Its parts have no spans. Every use of it gives its types and constants, which may be layouts
+    /// and names, and its optional arguments, which may be numbers.
+    pub(crate) is_page: bool,
 }
 
 /// How extents are written that are no names.
@@ -63,24 +66,33 @@ const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _,
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower span point at it.
     pub fn new(whole: impl Into<TokenRange>) -> Text {
-        Text { whole: whole.into(), base: 1, locations: Vec::new(), problems: Vec::new(), depth: 0 }
+        let (locations, problems) = (Vec::new(), Vec::new());
+        Text { whole: whole.into(), base: 1, locations, problems, depth: 0, is_page: false }
     }
 
     /// The text of an invocation that refers to a definition elsewhere, which has used this many numbers.
     pub fn after(locations: &Locations, whole: TokenRange) -> Text {
-        Text { base: locations.lines.len() as u32, ..Text::new(whole) }
+        Text { base: locations.lines.len().max(1) as u32, ..Text::new(whole) }
     }
 
     /// A number for a range.
     pub fn span(&mut self, range: impl Into<TokenRange>) -> ast::Span {
+        if self.is_page {
+            return ast::Span::default();
+        }
         self.locations.push(range.into());
         ast::Span(self.base + self.locations.len() as u32 - 1)
     }
 
     /// The tokens of a number; the whole invocation for 0 and for numbers of a definition elsewhere.
     pub fn tokens_of(&self, span: ast::Span) -> TokenRange {
-        let known = span.0.checked_sub(self.base).and_then(|at| self.locations.get(at as usize));
-        known.copied().unwrap_or(self.whole)
+        self.known(span).unwrap_or(self.whole)
+    }
+
+    /// The tokens of a number that is not of a definition elsewhere.
+    pub(crate) fn known(&self, span: ast::Span) -> Option<TokenRange> {
+        let at = span.0.checked_sub(self.base)?;
+        self.locations.get(at as usize).copied()
     }
 
     /// Does the number belong to a definition in another invocation?
@@ -123,7 +135,10 @@ impl Text {
                     Diagnostic::error(span, format!("`{word}` is a word of Rust")).help(instead)
                 }
                 _ if in_index => Diagnostic::error(span, "this is not an index").help(INDEX),
-                (message, _) => Diagnostic::error(span, message),
+                (message, _) => match message.split_once("\nhelp: ") {
+                    Some((what, instead)) => Diagnostic::error(span, what).help(instead),
+                    None => Diagnostic::error(span, message),
+                },
             });
         }
     }

@@ -1,5 +1,4 @@
-//! Choreographies: kernels written with the builder in which warps are specialised and pass tiles to one
-//! another. The simulator, NVRTC and GPU tests all use this table: a new program is one line in [`all`].
+//! Choreographies: kernels written with the builder. The simulator, NVRTC and GPU tests all use this table: a new program is one line in [`all`].
 
 mod attention;
 mod cluster_softmax;
@@ -8,16 +7,14 @@ mod converted;
 mod convolution;
 mod exchanges;
 mod fix_up;
-mod ping_pong;
 mod tokens;
 
 use tilewright_codegen::affine::Affine;
-use tilewright_codegen::atom::Atom;
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::problem::{Problem as Refusal, Result};
+use tilewright_codegen::problem::Result;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::view::{At, View};
-use tilewright_codegen::{Elem, Generated, generate, isa};
+use tilewright_codegen::{Elem, Generated, generate};
 use tilewright_layout::{Tuple, Value};
 
 use crate::number::Random;
@@ -50,7 +47,6 @@ pub struct Choreography {
 /// All of them.
 pub fn all() -> Vec<Choreography> {
     vec![
-        ping_pong::choreography(),
         tokens::choreography(),
         cluster_softmax::choreography(),
         exchanges::of_blocks(),
@@ -108,10 +104,6 @@ fn sum(x: Affine, y: &Affine) -> Affine {
 
 fn times(x: &Affine, n: i64) -> Affine {
     x.times(n).unwrap_or_default()
-}
-
-fn row(name: &str) -> Result<&'static Atom> {
-    isa::find(name).ok_or_else(|| Refusal::new(format!("no row {name}")))
 }
 
 fn tiles_of(extent: Value, tile: i64) -> Value {

@@ -2,6 +2,7 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
+use super::Texts;
 use super::blame::checks;
 use super::product::CLUSTERS;
 use super::reader::Reader;
@@ -74,6 +75,7 @@ pub(super) struct Config {
     pub(super) name: String,
     /// The keys.
     pub(super) args: Vec<Arg>,
+    pub(super) texts: &'static Texts,
 }
 
 /// A matrix that is added to C: the type of its elements, and when.
@@ -252,6 +254,7 @@ impl Reader<'_> {
             split: self.split(),
             fast_accum: self.flag("fast_accum"),
             name: self.name(),
+            texts: self.texts,
             args: self.args.to_vec(),
         };
         self.unlike(&config, scales[1] || block_scales);

@@ -3,8 +3,6 @@
 
 pub(super) mod threads;
 
-use std::sync::LazyLock;
-
 use super::blame::blamed;
 use super::config::Precision;
 use super::plan::Plan;
@@ -17,10 +15,6 @@ use crate::source::ast::make::named;
 use crate::source::ast::{Arg, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Span};
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
-use crate::words;
-
-static TENSOR_CORES: LazyLock<Result<Kernel>> =
-    LazyLock::new(|| words::page(include_str!("pages/tensor_cores.rs")));
 
 /// Values of constants.
 type Values = Vec<(&'static str, Expr)>;
@@ -90,14 +84,14 @@ pub(super) fn page(c: &Config, all: &[Plan]) -> Result<Kernel> {
         rows: rows.iter().map(|row| listed.iter().map(|at| row[*at].1).collect()).collect(),
     };
     let choices = if listed.is_empty() { Vec::new() } else { vec![choice] };
-    let kernel = kernel(c, &TENSOR_CORES, plan.overlaps, constants.collect(), sizes.values())?;
+    let kernel = kernel(c, &c.texts.tensor_cores, plan.overlaps, constants.collect(), sizes.values())?;
     Ok(Kernel { choices, ..kernel })
 }
 
 /// What is left of a page with these constants, values and the keys of all products. Errors about a constant are about its key.
 fn kernel(
     c: &Config,
-    page: &LazyLock<Result<Kernel>>,
+    page: &Result<Kernel>,
     overlaps: bool,
     mut constants: Vec<ConstParam>,
     mut values: Values,
@@ -145,8 +139,7 @@ fn kernel(
     for ConstParam { name, default } in &mut constants {
         default.iter_mut().for_each(|value| located(&name.text, value));
     }
-    let page = page.as_ref().map_err(Problem::clone)?.clone();
-    let folded = fold(page, Given { values, constants, renamed });
+    let folded = fold(page.clone()?, Given { values, constants, renamed });
     Ok(Kernel { name: named(&c.name), keys: vec![Arg::of_number("arch", c.arch.into())], overlaps, ..folded })
 }
 

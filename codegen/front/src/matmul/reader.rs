@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Composed, Layout};
 
-use super::{blame, keys};
+use super::{Texts, blame, keys};
 use crate::evaluate::{Keys, element};
 use crate::source::ast::{Arg, Expr, ExprKind, Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
@@ -14,13 +14,14 @@ use crate::values::limits::MOST_SHARING;
 /// Reads the values of keys, and collects errors at the author's tokens.
 pub(super) struct Reader<'a> {
     pub(super) args: &'a [Arg],
+    pub(super) texts: &'static Texts,
     pub(super) keys: Keys,
     pub(super) errors: Vec<Diagnostic>,
 }
 
 impl Reader<'_> {
-    pub(super) fn new(args: &[Arg]) -> Reader<'_> {
-        Reader { args, keys: Keys::new(), errors: Vec::new() }
+    pub(super) fn new<'a>(args: &'a [Arg], texts: &'static Texts) -> Reader<'a> {
+        Reader { args, texts, keys: Keys::new(), errors: Vec::new() }
     }
 
     /// The errors so far; those that have been reported have no message.

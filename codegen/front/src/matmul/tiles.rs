@@ -2,13 +2,12 @@
 //! as keys. It does not know how a product is computed.
 
 use super::product::{self, CLUSTERS};
-use super::{Config, Reader};
+use super::{Config, Made, Reader};
 use crate::source::ast::Arg;
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
 use crate::tile::alternative::{Alternative, Policy};
 use crate::values::elem::Elem;
-use crate::words::Words;
 
 /// A tile and its schedule.
 struct Tile {
@@ -64,11 +63,21 @@ pub(super) fn suit(reader: &Reader<'_>, c: &Config) -> bool {
     reader.leaves_open(&[]) && [c.dtype, c.b_dtype, c.acc] == [Elem::F32; 3]
 }
 
+/// The keys of the tiles, as texts.
+pub(super) fn texts() -> impl Iterator<Item = String> {
+    TILES.iter().map(|tile| format!("{} {}", tile.keys, if tile.is_staged { STAGED } else { "" }))
+}
+
 /// The programs of all tiles that the architecture has shared memory for: the first one, and the others.
 pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Alternative>)> {
     let (mut aligned, mut narrow) = (Vec::new(), Vec::new());
-    for tile in TILES.iter().filter(|tile| tile.suits(config)) {
-        let of = |narrow| move |&split_k: &i64| tile.program(args, (split_k, narrow)).ok();
+    let keys = config.texts.tiles.as_ref().map_err(Problem::clone)?;
+    for (tile, keys) in TILES.iter().zip(keys).filter(|(tile, _)| tile.suits(config)) {
+        let args = [args, keys].concat();
+        let of = |narrow| {
+            let args = &args;
+            move |&split_k: &i64| tile.program(args, config, (split_k, narrow)).ok()
+        };
         let all = |splits: &'static [i64]| match splits {
             [_, ..] if config.arch < CLUSTERS => &[1],
             _ => splits,
@@ -93,12 +102,9 @@ impl Tile {
     }
 
     /// The program of a product, with K split over `split_k` blocks, and copies of single elements or of vectors.
-    fn program(&self, args: &[Arg], (split_k, narrow): (i64, bool)) -> Result<Program> {
-        let shared = if self.is_staged { STAGED } else { "" };
-        let words = Words::read(&format!("{} {shared} split_k={split_k}", self.keys))
-            .map_err(|why| Problem::new(why.to_string()))?;
-        let args = [args, words.args()].concat();
-        let mut reader = Reader::new(&args);
+    fn program(&self, args: &[Arg], config: &Config, (split_k, narrow): (i64, bool)) -> Made<Program> {
+        let args = [args, &[Arg::of_number("split_k", split_k)]].concat();
+        let mut reader = Reader::new(&args, config.texts);
         let config = reader.config(narrow).filter(|_| reader.errors.is_empty());
         let config = config.ok_or_else(|| Problem::new("a tile has wrong keys"))?;
         // Where several blocks fit a multiprocessor, blocks that start early are distributed unevenly. Tiles whose K is split are few.

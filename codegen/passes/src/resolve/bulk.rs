@@ -361,7 +361,8 @@ impl Resolve {
             Leave::Threads(_) => ins.to_vec(),
         };
         self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
-            let member = b.member(*by);
+            let members_count = b.program().groups[*by as usize].members;
+            let member = if members_count > 1 { Coord::Member(*by).into() } else { Affine::default() };
             // Alternating groups have a tile each.
             let to = part_of_member(to, members, &member)?;
             let first = member.times(*count).ok_or_else(Problem::reported)?;

@@ -94,6 +94,17 @@ impl Settings {
         kernel
     }
 
+    /// Replaces constants, functions and element types, and adds others.
+    pub fn replace(&mut self, set: Settings) {
+        fn replace<T>(all: &mut Vec<(Name, T)>, set: Vec<(Name, T)>) {
+            all.retain(|(old, _)| !set.iter().any(|(new, _)| new.text == old.text));
+            all.extend(set);
+        }
+        replace(&mut self.consts, set.consts);
+        replace(&mut self.functions, set.functions);
+        replace(&mut self.types, set.types);
+    }
+
     /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
     pub fn repeated(&self) -> Vec<Diagnostic> {
         let names =

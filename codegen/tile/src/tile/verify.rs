@@ -3,8 +3,8 @@
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod accesses;
+mod clusters;
 pub mod collective;
-mod groups;
 pub mod integer_bounds;
 pub mod limits;
 mod overlays;
@@ -24,7 +24,7 @@ use crate::tile::view::View;
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::affine::{Affine, Arith, Coord};
 
-pub(crate) use groups::of_cluster;
+pub(crate) use clusters::of_cluster;
 pub use whole::written_whole;
 
 /// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
@@ -36,7 +36,7 @@ const MOST_ELEMENTS: i128 = 1 << 16;
 /// Checks a program whose pipelined loops are lowered, for a variant.
 pub fn program(program: &Program, policy: Policy) -> std::result::Result<(), Diagnostic> {
     arrays(program)?;
-    groups::check(program)?;
+    clusters::check(program)?;
     overlays::check(program)?;
     statements(program, &program.body, &mut Vec::new())?;
     collective::check(program)?;

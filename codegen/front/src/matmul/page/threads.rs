@@ -1,7 +1,5 @@
 //! Products on CUDA cores: the thread layouts of the copies and of the multiply-adds as constants of their page.
 
-use std::sync::LazyLock;
-
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use super::{evaluated, expr, kernel, number};
@@ -11,10 +9,6 @@ use crate::source::ast::make::named;
 use crate::source::ast::{Arg, ConstParam, Expr, ExprKind, Kernel};
 use crate::source::problem::Result;
 use crate::tile::{Order, Program};
-use crate::words;
-
-static CUDA_CORES: LazyLock<Result<Kernel>> =
-    LazyLock::new(|| words::page(include_str!("../pages/cuda_cores.rs")));
 
 /// The program.
 pub(in crate::matmul) fn program(c: &Config) -> Made<Program> {
@@ -59,7 +53,7 @@ pub(in crate::matmul) fn page(c: &Config) -> Result<Kernel> {
         ("SUMS", layout(&c.parts()?, Swizzle::IDENTITY)),
     ];
     values.extend(layouts);
-    kernel(c, &CUDA_CORES, c.overlaps(false), sizes.chain(split).map(size).collect(), values)
+    kernel(c, &c.texts.cuda_cores, c.overlaps(false), sizes.chain(split).map(size).collect(), values)
 }
 
 fn call(function: &str, args: impl IntoIterator<Item = Expr>) -> Expr {

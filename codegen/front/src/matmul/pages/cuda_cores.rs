@@ -1,7 +1,7 @@
-//! C = A·Bᵀ by multiply-adds of threads. A thread layout distributes each copy into shared memory, and another one the products. Its third
-//! mode, and the blocks of a cluster, divide K.
-//!
-//! Sizes and keys give the constants. `tilewright inspect matmul … --kernel` prints what is left of the page with them.
+// C = A·Bᵀ by multiply-adds of threads. A thread layout distributes each copy into shared memory, and another one the products. Its third
+// mode, and the blocks of a cluster, divide K.
+//
+// Sizes and keys give the constants. `tilewright inspect matmul … --kernel` prints what is left of the page with them.
 
 #[kernel]
 fn matmul<

@@ -1,7 +1,7 @@
-//! C = A·Bᵀ on tensor cores. Warpgroups multiply by wgmma (`WGMMA`), or warps by mma.sync. One warp copies tiles with TMA (`BULK`), or
-//! threads copy them with cp.async. If B is the left operand (`A_LEFT == 0`), the transposed product is computed.
-//!
-//! Sizes and keys give the constants. `tilewright inspect matmul … --kernel` prints what is left of the page with them.
+// C = A·Bᵀ on tensor cores. Warpgroups multiply by wgmma (`WGMMA`), or warps by mma.sync. One warp copies tiles with TMA (`BULK`), or
+// threads copy them with cp.async. If B is the left operand (`A_LEFT == 0`), the transposed product is computed.
+//
+// Sizes and keys give the constants. `tilewright inspect matmul … --kernel` prints what is left of the page with them.
 
 #[kernel]
 fn matmul<

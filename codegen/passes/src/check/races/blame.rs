@@ -1,6 +1,6 @@
 //! Findings in words.
 
-use super::event::{Completes, Event, Hold};
+use super::event::{Completes, Event};
 use super::judge::Race;
 use super::walk::Walk;
 use crate::check::touch::{Clash, extents};
@@ -18,9 +18,6 @@ pub(super) enum Fault {
     Unordered,
     Within,
     Unwritten,
-    Released,
-    Late,
-    Deadlock,
 }
 
 /// Is this the part of a statement that loads its sources to registers?
@@ -66,7 +63,7 @@ impl<'p> Walk<'p, '_> {
 
     /// Accesses to elements that operations in flight write or read.
     pub(super) fn in_flight(&mut self, stmt: &'p Stmt, caught: &[(Event<'p>, &Event<'p>)]) {
-        let (flight, now) = &caught[0];
+        let (flight, _) = &caught[0];
         if !flight.writes {
             return self.say(stmt, Fault::InFlight, |walk| {
                 let (name, what) = (&walk.program.tensor(flight.tensor).name, flight.stmt.words());
@@ -80,11 +77,6 @@ impl<'p> Walk<'p, '_> {
             let (names, many) = walk.names(&tensors);
             let copies = if many { "copies into" } else { "copy into" };
             let are = if many { "are" } else { "is" };
-            if flight.first != now.first {
-                let group = walk.group(flight);
-                let message = format!("the {copies} {names} that {group} starts {are} still in flight here");
-                return (message, format!("let {group} wait for it before it hands on the slot"));
-            }
             let under_token =
                 |(copy, _): &(Event<'p>, &Event<'p>)| matches!(copy.stmt.op, Op::Copy { token: Some(_), .. });
             let help = match passed {
@@ -98,110 +90,13 @@ impl<'p> Walk<'p, '_> {
         });
     }
 
-    /// A slot is released while an operation in flight reads it.
-    pub(super) fn released_early(&mut self, stmt: &'p Stmt, ring: Id, reader: &Event<'p>) {
-        self.say(stmt, Fault::Released, |walk| {
-            let what = reader.stmt.words();
-            let name = &walk.program.rings[ring as usize].name;
-            let message = format!("this releases a slot of `{name}` that {what} may still read");
-            (message, "wait for its token before the release".into())
-        });
-    }
-
-    /// Warps wait for a slot of a ring, and the next phase of its mbarrier may complete before all of them have.
-    pub(super) fn late(&mut self, stmt: &'p Stmt, ring: Id) {
-        self.say(stmt, Fault::Late, |walk| {
-            let (ring, group) =
-                (&walk.program.rings[ring as usize], &walk.program.groups[stmt.by as usize].name);
-            let message = format!(
-                "the warps of `{group}` wait for a slot of `{}` here, and nothing orders these waits among each other: a warp that falls behind waits for a phase that has passed, forever",
-                ring.name
-            );
-            let help = match stmt.op {
-                Op::Acquire { .. } => {
-                    format!("let one warp run the role, or all threads of `{group}` meet before the slot is published")
-                }
-                _ => "let every warp that waits for the slot release it".into(),
-            };
-            (message, help)
-        });
-    }
-
-    /// A wait for a slot of a ring that no other group hands on.
-    pub(super) fn deadlock(&mut self, stmt: &'p Stmt, ring: Id) {
-        self.say(stmt, Fault::Deadlock, |walk| {
-            let ring = &walk.program.rings[ring as usize];
-            let [from, to] = [ring.from, ring.to].map(|id| &walk.program.groups[id as usize].name);
-            let (group, does, do_it) = match stmt.op {
-                Op::Acquire { .. } => (to, "releases", "release"),
-                _ => (from, "publishes", "publish"),
-            };
-            let message = format!("this waits forever: `{group}` never {does} a slot of `{}`", ring.name);
-            (message, format!("let `{group}` {do_it} each slot that it is done with"))
-        });
-    }
-
     /// Two unordered accesses.
     pub(super) fn unordered(&mut self, race: &Race<'p, '_>, tensors: &[Id]) {
         let Race { past, now, clash } = race;
-        let breaks = |event: &&Event<'p>| event.slot.is_some_and(|slot| slot.hold != Hold::Now);
-        match [past, *now].into_iter().find(breaks) {
-            Some(event) => self.without_slot(event),
-            None if !past.writes && is_loaded_for(past.stmt, now.stmt) => {
-                self.within(now.stmt, now.tensor, *clash)
-            }
-            None if past.first != now.first => self.between_groups(past, now, *clash),
-            None => self.without_barrier(past, now, *clash, tensors),
+        match !past.writes && is_loaded_for(past.stmt, now.stmt) {
+            true => self.within(now.stmt, now.tensor, *clash),
+            false => self.without_barrier(past, now, *clash, tensors),
         }
-    }
-
-    /// An access to a slot of a ring that the group does not own.
-    fn without_slot(&mut self, event: &Event<'p>) {
-        let Some(slot) = event.slot else { return };
-        self.say(event.stmt, Fault::Unordered, |walk| {
-            let ring = &walk.program.rings[slot.ring as usize];
-            let (tensor, name) = (&walk.program.tensor(event.tensor).name, &ring.name);
-            let [from, to] = [ring.from, ring.to].map(|id| &walk.program.groups[id as usize].name);
-            let (message, help) = match (event.group == ring.from, slot.hold) {
-                (true, Hold::NoLonger) => (
-                    format!("this fills `{tensor}` after the slot of `{name}` has been published: `{to}` may already read it"),
-                    "publish the slot after this",
-                ),
-                (true, _) => (
-                    format!("this fills `{tensor}` without acquiring the slot of `{name}`: `{to}` may still read it"),
-                    "acquire the slot before this",
-                ),
-                (false, Hold::NoLonger) => (
-                    format!("this accesses `{tensor}` after the slot of `{name}` has been released: `{from}` may already fill it again"),
-                    "release the slot after this",
-                ),
-                (false, _) => (
-                    format!("this accesses `{tensor}` without waiting for the slot of `{name}`: `{from}` may still fill it"),
-                    "await the slot before this",
-                ),
-            };
-            (format!("race: {message}"), help.into())
-        });
-    }
-
-    /// Groups that run at the same time.
-    fn between_groups(&mut self, past: &Event<'p>, now: &Event<'p>, clash: Clash) {
-        self.say(now.stmt, Fault::Unordered, |walk| {
-            let name = &walk.program.tensor(now.tensor).name;
-            let (element, first, second) = (walk.element(now.tensor, clash), clash.earlier, clash.later);
-            let (this, other) = verbs(past, now);
-            let what = past.stmt.words();
-            let group = match past.group == now.group {
-                true => format!("another member of {}", walk.group(past)),
-                false => walk.group(past),
-            };
-            let message = format!(
-                "race: this {this} `{name}` while {group} may still {other} it in {what}: {element} is {} by thread {first} and {} by thread {second}",
-                done(past),
-                done(now)
-            );
-            (message, "let both groups meet in between, or hand the tile on by a ring".into())
-        });
     }
 
     /// Threads of one group.
@@ -235,10 +130,6 @@ impl<'p> Walk<'p, '_> {
             let (message, help) = text(self);
             self.findings.errors.push(Diagnostic::error(stmt.span, message).help(help));
         }
-    }
-
-    fn group(&self, event: &Event<'p>) -> String {
-        format!("`{}`", self.program.groups[event.group as usize].name)
     }
 
     /// "`sa` and `sb`", and whether there are several.

@@ -9,7 +9,6 @@ use crate::isa::atom::{Atom, Done};
 use crate::thread::{Id, Queue, Scope};
 use crate::tile::view::View;
 use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
-use crate::values::affine::Affine;
 
 /// One access of a group's threads, by a statement that has been executed.
 #[derive(Clone)]
@@ -27,31 +26,8 @@ pub(super) struct Event<'p> {
     pub(super) under: Under,
     /// A barrier has been passed while this was in flight.
     pub(super) passed: bool,
-    /// The threads that execute it: their group, and their warps, one bit each.
-    pub(super) group: Id,
+    /// The warps that execute it, one bit each.
     pub(super) warps: u32,
-    /// The first of the warps that run the same program together.
-    pub(super) first: u32,
-    /// A bulk copy into a slot of a ring is done once the slot's mbarrier completes this phase.
-    pub(super) fills: Option<(Id, i64)>,
-    /// The slot of a ring that it accesses.
-    pub(super) slot: Option<Slot>,
-}
-
-/// A slot of a ring, and whether the group owns it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Slot {
-    pub(super) ring: Id,
-    pub(super) at: i64,
-    pub(super) hold: Hold,
-}
-
-/// Does a group own a slot of a ring: after it has waited for it, and before it hands it on?
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Hold {
-    NotYet,
-    Now,
-    NoLonger,
 }
 
 /// The unknown conditions under which something happens.
@@ -82,8 +58,6 @@ pub(super) enum Completes {
     Now,
     /// When its queue has been waited for.
     Queued(Flights),
-    /// With the mbarrier of the ring's slot.
-    WithSlot,
 }
 
 /// The queues of operations in flight, each completing in the order of issue.
@@ -110,7 +84,6 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) ->
     let space = |view: &View| program.tensor(view.tensor).space;
     let (reads, writes) = match &stmt.op {
         Op::Copy { from, to, how, token, .. } => match (done(*how), space(from), space(to)) {
-            (Some(Done::Mbarrier), ..) => (Completes::Now, Completes::WithSlot),
             (Some(Done::Queue(Queue::Bulk)), ..) => {
                 (token.map_or(Completes::Now, |_| Completes::Queued(Flights::Stores)), Completes::Now)
             }
@@ -183,11 +156,4 @@ pub(super) fn members(program: &Program, group: Id, env: &Env) -> Vec<Range<u32>
 /// Warps, one bit each.
 pub(super) fn bits(warps: &Range<u32>) -> u32 {
     warps.clone().filter(|warp| *warp < 32).map(|warp| 1 << warp).fold(0, |all, bit| all | bit)
-}
-
-/// The ring that owns a tensor, and the slot that a view of it shows.
-pub(super) fn slot(program: &Program, view: &View, env: &Env) -> Option<(Id, i64)> {
-    let ring = program.rings.iter().position(|ring| ring.buffers.contains(&view.tensor))?;
-    let slot = view.base.last().map_or(0, |slot: &Affine| env.value(program, slot));
-    Some((ring as Id, slot))
 }

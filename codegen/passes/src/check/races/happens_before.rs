@@ -1,15 +1,12 @@
 //! The happens-before relation: for each warp, the events of others that it knows of, and the operations in flight.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::event::{Event, Flights, Under};
 use crate::thread::Id;
 
 /// Warps of a block.
 const WARPS: usize = 32;
-/// The first component of a clock that is about waits, and the first about rings.
-const WAITS: usize = WARPS;
-const RINGS: usize = 2 * WARPS;
 
 /// A commit group of operations in flight.
 #[derive(Clone, Default)]
@@ -19,7 +16,7 @@ pub(super) struct Flight<'p> {
     pub(super) token: Option<Id>,
 }
 
-/// The operations that a group has started and not waited for.
+/// The operations that threads have started and not waited for.
 #[derive(Clone, Default)]
 pub(super) struct InFlight<'p> {
     /// Commit groups, oldest first.
@@ -47,29 +44,28 @@ impl<'p> InFlight<'p> {
 pub(super) struct State<'p> {
     /// Accesses that some warp does not know of.
     pub(super) past: Vec<Event<'p>>,
-    /// The operations in flight, by the first warp of the group that started them.
-    flights: BTreeMap<u32, InFlight<'p>>,
+    /// The operations in flight.
+    pub(super) flights: InFlight<'p>,
     /// The operations in flight are not known.
     pub(super) vague: bool,
-    /// For each warp: the last event of each warp that it knows of, the last wait of each warp that it knows of, then for
-    /// each ring how many phases it knows to be full. A clock of the happens-before relation.
-    clocks: Vec<Vec<u32>>,
+    /// For each warp the last event of each warp that it knows of. A clock of the happens-before relation.
+    clocks: Vec<Clock>,
     /// The number of the last event.
     last: u32,
 }
 
 /// The events that a warp knows of.
-pub(super) type Clock = Vec<u32>;
+type Clock = [u32; WARPS];
 
 /// Adds the events of a clock to those that are known.
-pub(super) fn join(known: &mut [u32], news: &[u32]) {
+fn join(known: &mut Clock, news: &Clock) {
     known.iter_mut().zip(news).for_each(|(known, news)| *known = (*known).max(*news));
 }
 
 impl<'p> State<'p> {
-    pub(super) fn new(rings: usize) -> State<'p> {
-        let clocks = vec![vec![0; RINGS + rings]; WARPS];
-        State { past: Vec::new(), flights: BTreeMap::new(), vague: false, clocks, last: 0 }
+    pub(super) fn new() -> State<'p> {
+        let clocks = vec![[0; WARPS]; WARPS];
+        State { past: Vec::new(), flights: InFlight::default(), vague: false, clocks, last: 0 }
     }
 
     /// The number of the next event.
@@ -78,25 +74,15 @@ impl<'p> State<'p> {
         self.last
     }
 
-    /// The operations that a group has in flight.
-    pub(super) fn of(&mut self, group: u32) -> &mut InFlight<'p> {
-        self.flights.entry(group).or_default()
-    }
-
-    /// Everything in flight.
-    pub(super) fn in_flight(&self) -> impl Iterator<Item = &Event<'p>> {
-        self.flights.values().flat_map(InFlight::all)
-    }
-
     /// Commits the open group.
-    pub(super) fn commit(&mut self, group: u32, which: Flights, token: Option<Id>) {
-        let all = std::mem::take(&mut self.of(group).open);
-        self.of(group).queue(which).push_back(Flight { all, token });
+    pub(super) fn commit(&mut self, which: Flights, token: Option<Id>) {
+        let all = std::mem::take(&mut self.flights.open);
+        self.flights.queue(which).push_back(Flight { all, token });
     }
 
     /// The oldest operations of a queue have completed: now their threads know it.
-    pub(super) fn land(&mut self, group: u32, which: Flights, count: usize) {
-        let landed: Vec<Flight<'p>> = self.of(group).queue(which).drain(..count).collect();
+    pub(super) fn land(&mut self, which: Flights, count: usize) {
+        let landed: Vec<Flight<'p>> = self.flights.queue(which).drain(..count).collect();
         let time = self.next();
         self.past.extend(landed.into_iter().flat_map(|group| group.all).map(|event| Event { time, ..event }));
     }
@@ -104,75 +90,32 @@ impl<'p> State<'p> {
     /// No operation is in flight any more, and all warps know all.
     pub(super) fn settle(&mut self) {
         self.past.clear();
-        self.flights.clear();
+        self.flights = InFlight::default();
     }
 
-    /// The events of other warps that a warp knows of.
-    pub(super) fn clock(&self, warp: u32) -> Clock {
-        self.clocks[warp as usize % WARPS].clone()
-    }
-
-    /// The events that these warps together know of now.
-    pub(super) fn known_to(&self, warps: u32) -> Clock {
-        let mut all = vec![0; self.clocks[0].len()];
+    /// A barrier of these warps.
+    pub(super) fn meet(&mut self, warps: u32) {
+        let mut all = [0; WARPS];
         for warp in each(warps) {
             join(&mut all, &self.clocks[warp]);
             all[warp] = self.last;
         }
-        all
-    }
-
-    /// These warps learn something.
-    pub(super) fn learn(&mut self, warps: u32, news: &Clock) {
-        each(warps).for_each(|warp| join(&mut self.clocks[warp], news));
-    }
-
-    /// These warps learn that a ring's slot is full.
-    pub(super) fn learn_full(&mut self, warps: u32, ring: Id, phase: i64) {
-        for warp in each(warps) {
-            let known = &mut self.clocks[warp][RINGS + ring as usize];
-            *known = (*known).max(phase as u32 + 1);
-        }
-    }
-
-    /// These warps have waited for a phase of an mbarrier. The time at which they have.
-    pub(super) fn waited(&mut self, warps: u32) -> u32 {
-        let time = self.next();
-        each(warps).for_each(|warp| self.clocks[warp][WAITS + warp] = time);
-        time
-    }
-
-    /// The warps, among these, whose wait a clock knows of.
-    pub(super) fn known_waits(clock: &Clock, warps: u32, time: u32) -> u32 {
-        each(warps).filter(|warp| clock[WAITS + warp] >= time).fold(0, |all, warp| all | 1 << warp)
-    }
-
-    /// A barrier of these warps.
-    pub(super) fn meet(&mut self, group: u32, warps: u32) {
-        let all = self.known_to(warps);
-        self.learn(warps, &all);
-        self.of(group).all_mut().for_each(|event| event.passed = true);
+        each(warps).for_each(|warp| join(&mut self.clocks[warp], &all));
+        self.flights.all_mut().for_each(|event| event.passed = true);
     }
 
     /// Forgets accesses that all these warps know of.
     pub(super) fn forget(&mut self, warps: u32) {
-        let mut least = vec![u32::MAX; self.clocks[0].len()];
+        let mut least = [u32::MAX; WARPS];
         for warp in each(warps) {
             least.iter_mut().zip(&self.clocks[warp]).for_each(|(least, known)| *least = (*least).min(*known));
         }
-        self.past.retain(|event| match event.fills {
-            Some((ring, phase)) => i64::from(least[RINGS + ring as usize]) <= phase,
-            None => each(event.warps).any(|warp| least[warp] < event.time),
-        });
+        self.past.retain(|event| each(event.warps).any(|warp| least[warp] < event.time));
     }
 
     /// Does a thread know of an access by another?
     pub(super) fn knows(&self, thread: u32, of: &Event<'p>, by: u32) -> bool {
-        let clock = &self.clocks[thread as usize / 32 % WARPS];
-        match of.fills {
-            Some((ring, phase)) => i64::from(clock[RINGS + ring as usize]) > phase,
-            None => clock[by as usize / 32 % WARPS] >= of.time,
-        }
+        self.clocks[thread as usize / 32 % WARPS][by as usize / 32 % WARPS] >= of.time
     }
 
     /// Do all these warps know of an access by all threads that performed it?
@@ -180,20 +123,19 @@ impl<'p> State<'p> {
         each(warps).all(|warp| each(of.warps).all(|by| self.knows(warp as u32 * 32, of, by as u32 * 32)))
     }
 
-    /// The state in which the other arm of a condition begins: numbers continue.
-    pub(super) fn other_arm(self, first: &State<'p>) -> State<'p> {
+    /// The state in which the other arm of a condition, or another role, begins: numbers continue.
+    pub(super) fn after(self, first: &State<'p>) -> State<'p> {
         State { last: first.last, ..self }
     }
 
     /// The join of two arms of a condition: the facts after both. An access that only one arm has ordered is
     /// unordered after the other.
     pub(super) fn join(&mut self, first: State<'p>, arms: u64) {
-        let numbers = |state: &State<'p>| state.in_flight().map(|event| event.number).collect::<Vec<_>>();
-        let groups = |state: &State<'p>| {
-            let count = |of: &InFlight<'p>| of.queues.each_ref().map(VecDeque::len);
-            state.flights.values().map(count).filter(|count| *count != [0; 3]).collect::<Vec<_>>()
+        let flights = |state: &State<'p>| {
+            let numbers: Vec<u32> = state.flights.all().map(|event| event.number).collect();
+            (state.flights.queues.each_ref().map(VecDeque::len), numbers)
         };
-        self.vague |= first.vague || groups(&first) != groups(self) || numbers(&first) != numbers(self);
+        self.vague |= first.vague || flights(&first) != flights(self);
         let only = |events: &mut [Event<'p>], known: &[Event<'p>], arm: u64| {
             for event in events.iter_mut().filter(|e| !known.iter().any(|k| k.number == e.number)) {
                 event.under = match event.under {

@@ -1,7 +1,7 @@
 //! Compares the accesses of a statement with unordered earlier accesses.
 
-use super::event::{Completes, Event, Flights, Slot, Under};
-use super::walk::{Running, Walk};
+use super::event::{Completes, Event, Under};
+use super::walk::Walk;
 use crate::check::touch::{Clash, Footprint};
 use crate::thread::Id;
 use crate::tile::{Space, Stmt};
@@ -34,10 +34,7 @@ impl<'p> Walk<'p, '_> {
                     // Other lanes of the warp know of it, too: a warp learns of its own accesses only by barriers.
                     continue;
                 }
-                let unordered = |by: u32, thread: u32| {
-                    let same = by == thread && past.fills.is_none();
-                    !same && !self.state.knows(thread, past, by)
-                };
+                let unordered = |by: u32, thread: u32| by != thread && !self.state.knows(thread, past, by);
                 if let Some(clash) =
                     Footprint::clash(&past.footprint, &now.footprint, &mut self.maps, &unordered)
                 {
@@ -63,7 +60,7 @@ impl<'p> Walk<'p, '_> {
     /// cannot be overwritten. Is there such an access?
     fn meets_flights(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) -> bool {
         let mut caught: Vec<(Event<'p>, &Event<'p>)> = Vec::new();
-        let flying: Vec<Event<'p>> = self.state.in_flight().cloned().collect();
+        let flying: Vec<Event<'p>> = self.state.flights.all().cloned().collect();
         for flight in flying {
             for (event, _) in events.iter().filter(|(event, _)| event.writes || flight.writes) {
                 let meets = match event.tensor == flight.tensor {
@@ -124,20 +121,5 @@ impl<'p> Walk<'p, '_> {
             }
         }
         false
-    }
-
-    /// A slot that is released must not be read by an operation in flight.
-    pub(super) fn release(&mut self, stmt: &'p Stmt, group: &Running<'p>, slot: (Id, i64)) {
-        let reads = |event: &&Event<'p>| {
-            !event.writes && event.slot.is_some_and(|Slot { ring, at, .. }| (ring, at) == slot)
-        };
-        let findings = self.state.of(group.first()).all().find(reads).cloned();
-        if let Some(event) = findings {
-            for which in [Flights::Products, Flights::Stores] {
-                let all = self.state.of(group.first()).queue(which).len();
-                self.state.land(group.first(), which, all);
-            }
-            self.released_early(stmt, slot.0, &event);
-        }
     }
 }

@@ -1,14 +1,15 @@
 //! Races in shared memory, and in global memory between statements that complete at once, at coordinates that depend on no
 //! size. The check executes the program as a block does, for the first iterations of each loop. It compares every access to
 //! a shared tensor with earlier accesses that are not ordered before it. Accesses are ordered by barriers of the block or of
-//! a group, by slots of rings that pass from one group to another, by waits for operations in flight, and by ordered sections.
+//! a group, and by waits for operations in flight. Groups with different roles are checked one by one: the slots of rings that
+//! they hand on are left to the simulator.
 //!
 //! In global memory it checks the elements of the first block, in a tensor of the greatest size, and only statements
 //! without a condition. It leaves undecided cases to the simulator, without a report.
 //!
 //! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
-//! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a
-//! run of the kernel; undecided pairs in shared memory are listed.
+//! barrier makes it visible to the others. A reported race happens in a run of the kernel; undecided pairs in shared memory are
+//! listed.
 //!
 //! [`trace`] unrolls the statements of each group, [`walk`] executes them step by step, [`order`] is the happens-before
 //! relation. [`judge`] compares an [`event`] with earlier ones, and [`blame`] writes the message.
@@ -55,7 +56,7 @@ pub(super) fn find(program: &Program, budget: &mut Budget) -> Findings {
     let mut unroll = Unroll::new(program);
     let block = unroll.block();
     let mut walk = Walk::new(program, global, budget);
-    walk.run(vec![block]);
+    walk.run(&block);
     unroll.undecided.into_iter().for_each(|(span, text)| walk.findings.undecided(span, text));
     walk.findings
 }

@@ -79,15 +79,12 @@ pub(super) enum Step<'p> {
     Branch([Vec<Step<'p>>; 2], u64),
     /// These statements are not followed, for this reason.
     Leave(&'p [Stmt], &'static str),
-    /// Groups that run at the same time.
+    /// Groups that run at the same time. The pass that makes them also orders what one of them does before another.
     Fork(Vec<Role<'p>>),
-    /// An ordered section: its number, which of all entries this is, and whether the group enters or leaves it.
-    Ordered(Id, u32, bool),
 }
 
 /// A group, or a member of a family, with its steps.
 pub(super) struct Role<'p> {
-    pub(super) group: Id,
     pub(super) warps: Range<u32>,
     pub(super) steps: Vec<Step<'p>>,
 }
@@ -103,8 +100,6 @@ pub(super) struct Unroll<'p> {
     walked: Vec<(Affine, i64, Id)>,
     /// Variables of tiles, whose values are not known.
     tiles: Vec<Id>,
-    /// How often each ordered section has been entered by this group.
-    entered: Vec<u32>,
     /// Inside of an arm of a condition.
     in_arm: bool,
     arms: u64,
@@ -128,11 +123,14 @@ impl<'p> Unroll<'p> {
             steps: Vec::new(),
             walked: Vec::new(),
             tiles: Vec::new(),
-            entered: vec![0; program.orders as usize],
             in_arm: false,
             arms: 0,
             pending: most_pending(&program.body),
-            slots: program.rings.iter().fold(1, |all, ring| lcm(all, ring.slots.max(1).into())),
+            slots: program
+                .rings
+                .iter()
+                .filter(|ring| ring.is_of_one_group())
+                .fold(1, |all, ring| lcm(all, ring.slots.max(1).into())),
             count: 0,
             undecided: Vec::new(),
         }
@@ -145,7 +143,7 @@ impl<'p> Unroll<'p> {
             let why = "its loops go through too many statements to walk while compiling";
             self.steps.push(Step::Leave(&self.program.body, why));
         }
-        Role { group: 0, warps: self.env.warps.clone(), steps: std::mem::take(&mut self.steps) }
+        Role { warps: self.env.warps.clone(), steps: std::mem::take(&mut self.steps) }
     }
 
     fn statements(&mut self, body: &'p [Stmt]) {
@@ -160,11 +158,6 @@ impl<'p> Unroll<'p> {
 
     fn statement(&mut self, stmt: &'p Stmt) {
         match &stmt.op {
-            Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. }
-                if self.in_arm =>
-            {
-                self.leave(std::slice::from_ref(stmt), "a condition says whether its slot is handed on");
-            }
             Op::For { ahead: Some(_), .. } => self.leave(std::slice::from_ref(stmt), "it is pipelined"),
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
@@ -197,8 +190,8 @@ impl<'p> Unroll<'p> {
             }
             Op::Leave { .. } => {}
             Op::Roles(roles) => self.roles(stmt, roles),
-            Op::Tiles { vars, body, .. } => self.tiles(stmt.by, vars, body),
-            Op::Ordered { order, groups, body } => self.ordered(stmt, *order, groups, body),
+            Op::Tiles { vars, body, .. } => self.tiles(vars, body),
+            Op::Ordered { body, .. } => self.statements(body),
             of_elements!() | of_order!() => {
                 self.perform(stmt);
                 if let Op::Advance { ring } = stmt.op {
@@ -337,54 +330,21 @@ impl<'p> Unroll<'p> {
                 let phases = vec![0; self.program.rings.len()];
                 (self.env, self.shared) =
                     (Env { vars: before.vars.clone(), phases, warps: warps.clone() }, None);
-                self.entered.fill(0);
                 self.statements(body);
-                all.push(Role { group: *group, warps, steps: std::mem::take(&mut self.steps) });
+                all.push(Role { warps, steps: std::mem::take(&mut self.steps) });
             }
         }
         (self.steps, self.env, self.shared) = (outer, before, None);
         self.steps.push(Step::Fork(all));
     }
 
-    /// A block of a persistent kernel takes several tiles. Members of a family take tiles alternately, and skip the
-    /// slots of other members' tiles.
-    fn tiles(&mut self, by: Id, vars: &[Id], body: &'p [Stmt]) {
+    /// A block of a persistent kernel takes several tiles.
+    fn tiles(&mut self, vars: &[Id], body: &'p [Stmt]) {
         let known = self.tiles.len();
         self.tiles.extend(vars);
-        let family = self.program.groups[by as usize].members.max(1);
-        let member = self.env.member(self.program, by);
-        let tiles = if self.program.launch == LaunchRule::Persistent { TILES * family } else { 1 };
-        for tile in 0..tiles {
-            if family == 1 || member.is_none_or(|member| tile % family == member) {
-                self.statements(body);
-                continue;
-            }
-            let (steps, before) = (std::mem::take(&mut self.steps), self.env.phases.clone());
-            let entered = self.entered.clone();
-            self.statements(body);
-            (self.steps, self.entered) = (steps, entered);
-            for (id, ring) in self.program.rings.iter().enumerate() {
-                if ring.from != by && ring.to != by {
-                    self.env.phases[id] = before[id];
-                }
-            }
-            self.shared = None;
-        }
+        let tiles = if self.program.launch == LaunchRule::Persistent { TILES } else { 1 };
+        (0..tiles).for_each(|_| self.statements(body));
         self.tiles.truncate(known);
-    }
-
-    /// Groups enter a section round-robin.
-    fn ordered(&mut self, stmt: &'p Stmt, order: Id, groups: &[Id], body: &'p [Stmt]) {
-        let parts: Vec<Range<u32>> = groups.iter().flat_map(|group| members(self.program, *group)).collect();
-        let part = parts.iter().position(|part| is_true(part, &self.env.warps));
-        let (Some(part), false) = (part, self.in_arm) else {
-            return self.leave(std::slice::from_ref(stmt), "groups take turns at it");
-        };
-        let entry = self.entered[order as usize] * parts.len() as u32 + part as u32;
-        self.entered[order as usize] += 1;
-        self.steps.push(Step::Ordered(order, entry, true));
-        self.statements(body);
-        self.steps.push(Step::Ordered(order, entry, false));
     }
 }
 
