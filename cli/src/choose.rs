@@ -6,7 +6,7 @@ use clap::{ArgMatches, Command, value_parser};
 use serde_json::json;
 use tilewright_codegen::Generated;
 use tilewright_codegen::explain::nest;
-use tilewright_codegen::launch::{Limits, Ranked, Ranking, Record, model, ranking};
+use tilewright_codegen::launch::{Limits, Ranked, Ranking, Record, Support, model, ranking};
 use tilewright_layout::Value;
 use tilewright_runtime::records;
 
@@ -152,10 +152,15 @@ fn table(kernel: &Generated, ranking: &Ranking) -> String {
 /// Why the first one is taken where its estimate does not decide, and why others read copies or cannot run.
 fn why(kernel: &Generated, ranking: &Ranking) -> String {
     let mut text = String::new();
-    if let (Some(record), [first, ..]) = (&ranking.record, &ranking.serves[..]) {
+    if let (Some(Support { record, decides }), [first, ..]) = (&ranking.record, &ranking.serves[..]) {
         let Record { device, microseconds, spread, estimated, driver, .. } = record;
+        let taken = if *decides {
+            "is taken by a record"
+        } else {
+            "has a shorter estimate, by a record of near sizes"
+        };
         text += &format!(
-            "\nvariant {} is taken by a record: {} ± {:.1} % on {device}, driver {driver}, for {}; the estimate's choice took {estimated:.3} \
+            "\nvariant {} {taken}: {} ± {:.1} % on {device}, driver {driver}, for {}; the estimate's choice took {estimated:.3} \
              times as long\n",
             first.variant + 1,
             time(microseconds / 1e6),
@@ -173,7 +178,16 @@ fn why(kernel: &Generated, ranking: &Ranking) -> String {
         one.packed.iter().map(move |packed| (one.variant, why(packed)))
     });
     text += &grouped(copied, ["reads", "read"]);
-    text + &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"])
+    text += &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"]);
+    text + &left_out(kernel)
+}
+
+/// The alternatives that cannot be made, and why not.
+pub(crate) fn left_out(kernel: &Generated) -> String {
+    let line = |(alternative, why): &(String, String)| {
+        format!("left out: {alternative}: {}\n", why.lines().next().unwrap_or_default())
+    };
+    kernel.report.left_out.iter().map(line).collect()
 }
 
 /// Variants with their reasons; variants with the same reason are in one line. Variants that differ only in tiles

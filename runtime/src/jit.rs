@@ -13,7 +13,6 @@ use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
 use tilewright_program::cuda::{self, Instrument, Mark};
 use tilewright_program::definition::Variant;
 use tilewright_program::kernel_def::{KernelDef, Locations};
-use tilewright_program::launch::Record;
 use tilewright_program::{Definition, Generated, thread};
 
 use crate::absence::Absence;
@@ -150,12 +149,10 @@ pub(crate) fn unrecorded(def: &KernelDef) -> Result<Arc<Made>, Error> {
     Ok(numbered(def.generate()?, is_unsafe, instrument::chosen()?, def.locations()))
 }
 
-/// A kernel with other records. Its code is the same, and so is what is loaded of it.
-pub(crate) fn with_records(made: &Made, records: Vec<Record>) -> Arc<Made> {
-    let generated = Generated { records, ..made.generated.clone() };
-    let (plans, packs, locations) = (Plans::of(&generated), made.packs.clone(), made.locations.clone());
-    let &Made { number, is_unsafe, instrument, .. } = made;
-    Arc::new(Made { number, generated, packs, is_unsafe, instrument, locations, plans })
+/// The alternative that a variant is of, as a kernel without records.
+pub(crate) fn alternative(made: &Made, variant: usize) -> Arc<Made> {
+    let generated = made.generated.with_alternative(variant);
+    with_packs(generated, made.packs.clone(), made.is_unsafe, made.instrument, made.locations.clone())
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.
@@ -170,8 +167,18 @@ fn numbered(
     locations: Locations,
 ) -> Arc<Made> {
     let generated = if instrument.has_probes() { generated.into_probed() } else { generated };
-    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let packs = generated.packs.iter().map(|pack| built(pack.kernel.clone())).collect();
+    with_packs(generated, packs, is_unsafe, instrument, locations)
+}
+
+fn with_packs(
+    generated: Generated,
+    packs: Vec<Arc<Made>>,
+    is_unsafe: bool,
+    instrument: Instrument,
+    locations: Locations,
+) -> Arc<Made> {
+    static NUMBER: AtomicU64 = AtomicU64::new(0);
     let (number, plans) = (NUMBER.fetch_add(1, Ordering::Relaxed), Plans::of(&generated));
     Arc::new(Made { number, generated, packs, is_unsafe, instrument, locations, plans })
 }
@@ -292,16 +299,22 @@ fn architectures(device: &Device, program: &thread::Kernel) -> Vec<String> {
     }
 }
 
-fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
-    let (name, (source, marks)) = (&made.generated.name, made.source(variant));
+/// The binary of a variant for a device, with its architecture: of a bundle, of the cache, or compiled.
+pub(crate) fn binary(device: &Device, made: &Made, variant: usize) -> Result<(String, Cached), Error> {
+    let (source, _) = made.source(variant);
     let (program, version) = (&made.generated.variant(variant).program, driver()?.version);
     let architectures = architectures(device, program);
-    let options = made.instrument.options();
+    let (name, options) = (&made.generated.name, made.instrument.options());
     let request = Request { source: &source, name, arch: &architectures[0], options };
-    let (arch, kept) = match bundle::binary(&request, &architectures, version.0) {
+    Ok(match bundle::binary(&request, &architectures, version.0) {
         Some((arch, compiled)) => (arch, Cached { compiled, hit: true, note: None }),
         None => (architectures[0].clone(), compile(&request, version)?),
-    };
+    })
+}
+
+fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
+    let program = &made.generated.variant(variant).program;
+    let (arch, kept) = binary(device, made, variant)?;
     let (slow, notes): (Vec<_>, Vec<_>) =
         kept.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
     let compiled = Compiled {
@@ -317,7 +330,7 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
     };
     let (module, function) = enter(device, program, &kept.compiled.cubin)?;
     if made.instrument.has_records() {
-        device.records()?.enter(module, program, &made.locations, marks)?;
+        device.records()?.enter(module, program, &made.locations, made.source(variant).1)?;
     }
     Ok(Loaded { function, compiled })
 }

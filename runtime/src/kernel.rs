@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tilewright_program::element::Element;
 use tilewright_program::kernel_def::KernelDef;
 use tilewright_program::kernel_value::{Kernel, MatmulKernel};
-use tilewright_program::launch::{Record, Refusal};
+use tilewright_program::launch::Refusal;
 use tilewright_program::{Elem, Generated};
 
 use crate::argument::Argument;
@@ -130,14 +130,14 @@ impl Built {
         Ok(Built { made: jit::unrecorded(kernel)? })
     }
 
-    /// This kernel with other records, which its launches consult alone.
-    pub fn with_records(&self, records: Vec<Record>) -> Built {
-        Built { made: jit::with_records(&self.made, records) }
+    /// The alternative that a variant is of: see [`Generated::alternative`]. Its launches take no other.
+    pub fn alternative(&self, variant: usize) -> Built {
+        Built { made: jit::alternative(&self.made, variant) }
     }
 
-    /// Compiles and loads one variant. Several threads may do so at once.
-    pub fn compile_variant(&self, device: &Device, variant: usize) -> Result<Compiled, Error> {
-        Ok(jit::loaded(device, &self.made, variant)?.compiled.clone())
+    /// Compiles one variant into the cache. Several threads may do so at once, while others launch.
+    pub fn compile_variant(&self, device: &Device, variant: usize) -> Result<(), Error> {
+        jit::binary(device, &self.made, variant).map(|_| ())
     }
 
     /// The generated kernel.

@@ -8,14 +8,15 @@ use serde_json::json;
 use tilewright::cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
 use tilewright::cudarc::driver::{CudaSlice, CudaStream};
 use tilewright_codegen::Elem;
+use tilewright_runtime::raw::AnyTensor;
 use tilewright_runtime::{Built, Device, Stream};
 
-use super::peer::{self, Failed, Peer};
+use super::peer::{Failed, Peer};
 use crate::kernel::{self, Chosen};
 use crate::measure::{self, Effort, Samples, Timer};
 use crate::output::{self, Failure, Result, finish, flag, option, print, text, texts, time};
 use crate::own;
-use crate::run::{self, device::Launches, problem::Problem};
+use crate::run::{self, contents, device::Launches, problem::Problem};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -26,8 +27,9 @@ Examples:
 const METHOD: &str = "\
 The kernel, others, the program's peers, and a copy of as many bytes as it reads and writes once take turns, A B A B …; times are
 medians of CUDA events over rounds, and the speed is the median of the rounds' ratios. Launches go through the runtime with all its
-checks, so a kernel that takes less than some microseconds waits for the host. What others wrote in their first launch is compared
-with what the kernel wrote: the largest difference, relative to the mean size. `run --device cuda:0` compares with double precision.";
+checks, so a kernel that takes less than some microseconds waits for the host. The device makes the inputs. It compares what others
+wrote in their first launch with what the kernel wrote: the largest difference, relative to the mean size. `run --device cuda:0`
+compares with double precision.";
 
 pub(crate) fn command() -> Command {
     Command::new("bench")
@@ -107,7 +109,7 @@ fn bytes(problem: &Problem) -> usize {
 }
 
 fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
-    let problem = Problem::new(&chosen.generated, text(matches, "size"), &run::described(matches)?, 0)?;
+    let problem = Problem::on_device(&chosen.generated, text(matches, "size"), &run::described(matches)?)?;
     let against = texts(matches, "against").into_iter();
     let against = against.map(|words| Ok((words.to_owned(), kernel::in_words(words)?)));
     let against = against.collect::<Result<Vec<_>>>()?;
@@ -146,7 +148,7 @@ fn on_device<'a>(
     bytes: usize,
     rows: &mut Vec<Row>,
 ) -> std::result::Result<OnDevice<'a>, Failed> {
-    let (mut kernels, mut results) = (Vec::new(), Vec::new());
+    let mut kernels: Vec<Launches<'a>> = Vec::new();
     let first = [(chosen.name.to_owned(), chosen)].into_iter();
     for (name, one) in first.chain(against.iter().map(|(name, other)| (name.clone(), other))) {
         let mut launches = Launches::new(stream, Built::carried(&one.def)?, problem)?;
@@ -155,19 +157,19 @@ fn on_device<'a>(
         let note = launched.variant.map_or("nothing to do".into(), |variant| {
             format!("variant {} of {}", variant + 1, launched.variants)
         });
-        let own = launches.results()?;
-        let difference = (!kernels.is_empty()).then(|| peer::difference(&own, &results));
-        if kernels.is_empty() {
-            results = own;
-        }
+        let expected = kernels.first().map(Launches::written);
+        let difference = expected.map(|expected| difference(stream, launches.written(), expected));
+        let difference = difference.transpose()?;
         rows.push(Row { name, note, difference });
         kernels.push(launches);
     }
     let other = stream.device().context().new_stream()?;
     let mut peers = Vec::new();
     for (name, prepare) in own::peers(chosen.def.name()) {
-        let mut peer = Peer::new(prepare, &other, problem)?;
-        let difference = Some(peer::difference(&peer.first()?, &results));
+        let mut peer = Peer::new(prepare, stream, &other, problem)?;
+        peer.launch()?;
+        other.synchronize()?;
+        let difference = Some(difference(stream, peer.written(), kernels[0].written())?);
         rows.push(Row { name: name.to_owned(), note: String::new(), difference });
         peers.push(peer);
     }
@@ -176,6 +178,18 @@ fn on_device<'a>(
     let half = (bytes / 2).max(1);
     let copy = [other.alloc_zeros(half)?, other.alloc_zeros(half)?];
     Ok(OnDevice { stream, kernels, other, peers, copy })
+}
+
+/// The largest difference of results: see [`contents::difference`].
+fn difference<'t>(
+    stream: &Stream,
+    results: impl Iterator<Item = &'t AnyTensor>,
+    others: impl Iterator<Item = &'t AnyTensor>,
+) -> std::result::Result<f64, Failed> {
+    results.zip(others).try_fold(0.0, |most: f64, (results, others)| {
+        let apart = contents::difference(stream, results, others)?;
+        Ok(if apart > most || apart.is_nan() { apart } else { most })
+    })
 }
 
 /// The times of contenders, the copy last.

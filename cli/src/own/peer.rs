@@ -3,11 +3,13 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use tilewright::cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
+use tilewright::cudarc::driver::CudaStream;
 use tilewright_codegen::Elem;
+use tilewright_runtime::Stream;
+use tilewright_runtime::raw::AnyTensor;
 
-use crate::run::device::{stored, values};
-use crate::run::problem::{Problem, Tensor};
+use crate::run::device::set;
+use crate::run::problem::{Argument, Problem, Tensor};
 
 /// Why a peer failed.
 pub(crate) type Failed = Box<dyn Error + Send + Sync>;
@@ -22,27 +24,37 @@ pub(crate) type Prepare =
 /// The arguments of a kernel on a device, for a peer, which has its own copies.
 pub struct Operands<'p> {
     problem: &'p Problem,
-    stream: Arc<CudaStream>,
-    tensors: Vec<(&'p Tensor, CudaSlice<u8>)>,
+    tensors: Vec<(&'p Tensor, AnyTensor)>,
 }
 
 impl<'p> Operands<'p> {
-    pub(crate) fn new(stream: &Arc<CudaStream>, problem: &'p Problem) -> Result<Operands<'p>, Failed> {
-        let sent = |tensor: &'p Tensor| -> Result<_, Failed> {
-            Ok((tensor, stream.clone_htod(&stored(tensor.elem, &tensor.values))?))
-        };
-        let tensors = problem.tensors().map(sent).collect::<Result<_, _>>()?;
-        Ok(Operands { problem, stream: stream.clone(), tensors })
+    /// The operands, in memory that is freed in the order of the peer's stream `other`.
+    pub(crate) fn new(
+        stream: &Stream,
+        other: &Arc<CudaStream>,
+        problem: &'p Problem,
+    ) -> Result<Operands<'p>, Failed> {
+        let mut tensors = Vec::new();
+        for (at, argument) in problem.arguments().iter().enumerate() {
+            let Argument::Tensor(tensor) = argument else { continue };
+            let Tensor { elem, extents, strides, .. } = tensor;
+            let slice = other.alloc_zeros(tensor.stored_len().max(1) * elem.bytes() as usize)?;
+            let mut memory = AnyTensor::from_slice(slice, *elem, extents, strides)?;
+            set(stream, &mut memory, tensor, at)?;
+            tensors.push((tensor, memory));
+        }
+        stream.synchronize()?;
+        Ok(Operands { problem, tensors })
     }
 
-    fn tensor(&self, name: &str) -> &(&'p Tensor, CudaSlice<u8>) {
+    fn tensor(&self, name: &str) -> &(&'p Tensor, AnyTensor) {
         let result = self.tensors.iter().find(|(tensor, _)| tensor.name == name);
         result.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
     }
 
     /// The address of a tensor's first element. Panics if the kernel has no such tensor; so do the other methods.
     pub fn address(&self, name: &str) -> u64 {
-        self.tensor(name).1.device_ptr(&self.stream).0
+        self.tensor(name).1.address()
     }
 
     /// The extents of a tensor.
@@ -65,17 +77,6 @@ impl<'p> Operands<'p> {
         let number = self.problem.number(name);
         number.unwrap_or_else(|| panic!("the kernel takes no number `{name}`"))
     }
-
-    /// The written tensors as stored, after submitted work has ended.
-    fn results(&self) -> Result<Vec<Vec<f64>>, Failed> {
-        let written = self.tensors.iter().filter(|(tensor, _)| tensor.written);
-        let read = |(tensor, slice): &(&Tensor, CudaSlice<u8>)| -> Result<Vec<f64>, Failed> {
-            let bytes = self.stream.clone_dtoh(slice)?;
-            self.stream.synchronize()?;
-            Ok(values(tensor.elem, &bytes))
-        };
-        written.map(read).collect()
-    }
 }
 
 /// A peer on its operands.
@@ -87,11 +88,12 @@ pub(crate) struct Peer<'p> {
 impl<'p> Peer<'p> {
     pub(crate) fn new(
         prepare: &Prepare,
-        stream: &Arc<CudaStream>,
+        stream: &Stream,
+        other: &Arc<CudaStream>,
         problem: &'p Problem,
     ) -> Result<Peer<'p>, Failed> {
-        let operands = Operands::new(stream, problem)?;
-        let launch = prepare(stream, &operands)?;
+        let operands = Operands::new(stream, other, problem)?;
+        let launch = prepare(other, &operands)?;
         Ok(Peer { operands, launch })
     }
 
@@ -99,41 +101,8 @@ impl<'p> Peer<'p> {
         (self.launch)()
     }
 
-    /// Launches it for the first time, and returns its results.
-    pub(crate) fn first(&mut self) -> Result<Vec<Vec<f64>>, Failed> {
-        self.launch()?;
-        self.operands.results()
-    }
-}
-
-/// The largest difference of results, relative to the mean size of the others.
-pub(crate) fn difference(results: &[Vec<f64>], others: &[Vec<f64>]) -> f64 {
-    let one = |(own, others): (&Vec<f64>, &Vec<f64>)| {
-        let squares: f64 = others.iter().map(|value| value * value).sum();
-        let mean = (squares / others.len().max(1) as f64).sqrt();
-        let apart = own.iter().zip(others).map(|(own, other)| (own - other).abs());
-        // NaN is kept: f64::max would drop it.
-        let most =
-            apart.fold(0.0, |most: f64, apart| if apart > most || apart.is_nan() { apart } else { most });
-        if most == 0.0 { 0.0 } else { most / mean }
-    };
-    results
-        .iter()
-        .zip(others)
-        .map(one)
-        .fold(0.0, |most, one| if one > most || one.is_nan() { one } else { most })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::difference;
-
-    #[test]
-    fn differences_are_relative_to_the_mean_size() {
-        let all = |values: &[f64]| vec![values.to_vec()];
-        assert_eq!(difference(&all(&[3.0, 4.0]), &all(&[3.0, 4.0])), 0.0);
-        assert_eq!(difference(&all(&[2.0, -2.0]), &all(&[2.0, 2.0])), 2.0);
-        assert!(difference(&all(&[f64::NAN, 2.0]), &all(&[2.0, 2.0])).is_nan());
-        assert_eq!(difference(&all(&[1.0]), &all(&[0.0])), f64::INFINITY);
+    /// The tensors that it writes.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &AnyTensor> {
+        self.operands.tensors.iter().filter(|(tensor, _)| tensor.written).map(|(_, memory)| memory)
     }
 }

@@ -8,8 +8,11 @@ use tilewright_codegen::launch::timeline::Timeline;
 use tilewright_runtime::raw::AnyTensor;
 use tilewright_runtime::{self as runtime, Built, Device, Launched, Stream};
 
+use super::contents;
+use super::input::Contents;
 use super::problem::{Argument, Problem, Tensor, decoded, encoded};
 use crate::output::{Failure, Result};
+use crate::own::peer::Failed;
 
 /// The outcome of a run on a device.
 pub(super) struct Ran {
@@ -33,7 +36,7 @@ pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<
     on(&stream, def, problem).map_err(Failure::of)
 }
 
-fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, runtime::Error> {
+fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, Failed> {
     let mut launches = Launches::new(stream, Built::carried(def)?, problem)?;
     let launched = launches.launch()?;
     let mut time = Duration::MAX;
@@ -55,8 +58,8 @@ pub(crate) struct Launches<'s> {
 
 /// An argument on the device.
 enum Owned {
-    /// A tensor, and its bytes at the beginning if it is written.
-    Tensor(AnyTensor, Elem, Option<Vec<u8>>),
+    /// A tensor, what fills it, and whether it is written.
+    Tensor(AnyTensor, Contents, bool),
     /// A number: its bits.
     Number(Elem, u64),
 }
@@ -64,7 +67,7 @@ enum Owned {
 impl Owned {
     fn argument(&mut self) -> runtime::Argument<'_> {
         match self {
-            Owned::Tensor(tensor, _, written) => tensor.argument(written.is_some()),
+            Owned::Tensor(tensor, _, is_written) => tensor.argument(*is_written),
             Owned::Number(elem, bits) => runtime::Argument::number(*elem, *bits),
         }
     }
@@ -75,17 +78,18 @@ impl<'s> Launches<'s> {
         stream: &'s Stream,
         kernel: Built,
         problem: &Problem,
-    ) -> std::result::Result<Launches<'s>, runtime::Error> {
-        let one = |argument: &Argument| match argument {
-            Argument::Tensor(Tensor { elem, extents, strides, values, written, .. }) => {
-                let bytes = stored(*elem, values);
-                let tensor = AnyTensor::new(stream, *elem, extents, strides, &bytes)?;
-                Ok(Owned::Tensor(tensor, *elem, written.then_some(bytes)))
+    ) -> std::result::Result<Launches<'s>, Failed> {
+        let one = |(at, argument): (usize, &Argument)| match argument {
+            Argument::Tensor(tensor) => {
+                let Tensor { elem, extents, strides, .. } = tensor;
+                let mut memory = AnyTensor::uninitialised(stream, *elem, extents, strides)?;
+                set(stream, &mut memory, tensor, at)?;
+                Ok(Owned::Tensor(memory, tensor.contents, tensor.written))
             }
             Argument::Number { elem, value, .. } => Ok(Owned::Number(*elem, encoded(*elem, *value))),
         };
-        let owned = problem.arguments.iter().map(one).collect::<std::result::Result<_, runtime::Error>>()?;
-        Ok(Launches { stream, kernel, owned })
+        let owned = problem.arguments.iter().enumerate().map(one);
+        Ok(Launches { stream, kernel, owned: owned.collect::<std::result::Result<_, Failed>>()? })
     }
 
     pub(crate) fn launch(&mut self) -> std::result::Result<Launched, runtime::Error> {
@@ -98,22 +102,52 @@ impl<'s> Launches<'s> {
         self.kernel = kernel;
     }
 
-    /// Sets the kernel, and what it writes to what it was at the beginning.
-    pub(crate) fn replace(&mut self, kernel: Built) -> std::result::Result<(), runtime::Error> {
-        self.kernel = kernel;
-        self.owned.iter_mut().try_for_each(|one| match one {
-            Owned::Tensor(tensor, _, Some(bytes)) => tensor.write(bytes),
+    /// Sets what is written to what the device filled it with at the beginning.
+    pub(crate) fn fill_written(&mut self) -> std::result::Result<(), Failed> {
+        self.owned.iter_mut().enumerate().try_for_each(|(at, one)| match one {
+            Owned::Tensor(tensor, contents, true) => {
+                contents::fill(self.stream, tensor, *contents, at as u32)
+            }
             _ => Ok(()),
         })
     }
 
+    /// The written tensors.
+    pub(crate) fn written(&self) -> impl Iterator<Item = &AnyTensor> {
+        self.owned.iter().filter_map(|one| match one {
+            Owned::Tensor(tensor, _, true) => Some(tensor),
+            _ => None,
+        })
+    }
+
+    /// The written tensors. Others with unspecified contents take their place.
+    pub(crate) fn take_written(&mut self) -> std::result::Result<Vec<AnyTensor>, runtime::Error> {
+        let mut taken = Vec::new();
+        for one in &mut self.owned {
+            if let Owned::Tensor(tensor, _, true) = one {
+                let other = tensor.uninitialised_like(self.stream)?;
+                taken.push(std::mem::replace(tensor, other));
+            }
+        }
+        Ok(taken)
+    }
+
     /// The written tensors as stored.
     pub(crate) fn results(&self) -> std::result::Result<Vec<Vec<f64>>, runtime::Error> {
-        let one = |one: &Owned| match one {
-            Owned::Tensor(tensor, elem, Some(_)) => Some(tensor.bytes().map(|bytes| values(*elem, &bytes))),
-            _ => None,
-        };
-        self.owned.iter().filter_map(one).collect()
+        self.written().map(|tensor| Ok(values(tensor.elem(), &tensor.bytes()?))).collect()
+    }
+}
+
+/// Sets a tensor to the values of an argument, or fills it on the device where there are none.
+pub(crate) fn set(
+    stream: &Stream,
+    memory: &mut AnyTensor,
+    tensor: &Tensor,
+    at: usize,
+) -> std::result::Result<(), Failed> {
+    match &tensor.values[..] {
+        [] => contents::fill(stream, memory, tensor.contents, at as u32),
+        values => Ok(memory.write(&stored(tensor.elem, values))?),
     }
 }
 

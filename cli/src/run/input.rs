@@ -27,6 +27,8 @@ pub(crate) enum Contents {
     Constant(f64),
     /// Each its number in memory.
     Index,
+    /// From 0 to 255.
+    Bytes,
 }
 
 const WORDS: &str = "write NAME: TYPE [M=4096, N=1000] row-major normal, any part but the name may be left out; contents are \

@@ -1,6 +1,7 @@
 //! `tilewright run`: a kernel on random inputs, in the simulator or on a device, compared with double
 //! precision.
 
+pub(crate) mod contents;
 pub(crate) mod device;
 pub(crate) mod function;
 pub(crate) mod input;

@@ -39,7 +39,8 @@ pub(crate) struct Tensor {
     pub(super) read: bool,
     pub(crate) extents: Vec<usize>,
     pub(crate) strides: Vec<usize>,
-    /// As stored, gaps included; each is a value of the element type.
+    pub(crate) contents: Contents,
+    /// The contents as stored, gaps included; each is a value of the element type. Empty where a device makes them.
     pub(crate) values: Vec<f64>,
 }
 
@@ -54,6 +55,12 @@ impl Tensor {
         self.values[self.offset_of(coord)]
     }
 
+    /// The number of its elements in memory, gaps included.
+    pub(crate) fn stored_len(&self) -> usize {
+        let last: Option<Vec<usize>> = self.extents.iter().map(|extent| extent.checked_sub(1)).collect();
+        last.map_or(0, |last| self.offset_of(&last) + 1)
+    }
+
     /// The index of its storage.
     pub(super) fn offset_of(&self, coord: &[usize]) -> usize {
         coord.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
@@ -61,19 +68,39 @@ impl Tensor {
 }
 
 impl Problem {
-    /// The arguments of a kernel for these sizes, as the inputs describe them.
+    /// The arguments of a kernel for these sizes, as the inputs describe them, with their values.
     pub(crate) fn new(
         kernel: &Generated,
         sizes: Option<&str>,
         inputs: &[Input],
         seed: u64,
     ) -> Result<Problem> {
-        // Every variant begins with the same parameters, the user's.
-        let params = &kernel.variants[0].program.params[..kernel.params.len()];
+        let (mut problem, known) = Problem::described(kernel, sizes, inputs, seed)?;
+        fits(params(kernel), &known, memory())?;
+        let mut random = Random(seed);
+        for argument in &mut problem.arguments {
+            let Argument::Tensor(tensor) = argument else { continue };
+            let (elem, contents) = (tensor.elem, tensor.contents);
+            let len = tensor.stored_len() as i64;
+            tensor.values = repeated(len, contents, |at| random.contents(elem, contents, at));
+        }
+        Ok(problem)
+    }
+
+    /// The arguments of a kernel whose tensors a device fills.
+    pub(crate) fn on_device(kernel: &Generated, sizes: Option<&str>, inputs: &[Input]) -> Result<Problem> {
+        Ok(Problem::described(kernel, sizes, inputs, 0)?.0)
+    }
+
+    fn described(
+        kernel: &Generated,
+        sizes: Option<&str>,
+        inputs: &[Input],
+        seed: u64,
+    ) -> Result<(Problem, Known)> {
+        let params = params(kernel);
         let mut known = extents(kernel, params, sizes)?;
         known.described(kernel, params, inputs)?;
-        fits(params, &known, memory())?;
-        let mut random = Random(seed);
         // With alpha and beta, the result is read as well, but not a second one.
         let mut accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
         let mut arguments = Vec::new();
@@ -85,17 +112,10 @@ impl Problem {
                 Param::Pointer { name, elem, write, shape, stride } => {
                     let contents = contents(name);
                     let (shape, strides) = known.modes(name, shape, stride)?;
-                    let reach = reach(&shape, &strides);
-                    let empty = shape.contains(&0);
                     let read = !write || accumulates || contents.is_some();
                     accumulates &= !write;
                     // Numbers of four bits, two in an element.
-                    let packed = along(param, 1) == Value::symbol("K").ceil_div(2);
-                    let mut value = |at: i64| match (read, packed, contents) {
-                        (false, ..) => poison(*elem),
-                        (true, true, None) => (random.next() % 256) as f64,
-                        (true, _, contents) => random.contents(*elem, contents, at),
-                    };
+                    let is_packed = along(param, 1) == Value::symbol("K").ceil_div(2);
                     Argument::Tensor(Tensor {
                         name: name.clone(),
                         elem: *elem,
@@ -105,19 +125,30 @@ impl Problem {
                         },
                         written: *write,
                         read,
-                        values: repeated(if empty { 0 } else { reach }, contents, &mut value),
+                        contents: match contents {
+                            _ if !read => Contents::Constant(poison(*elem)),
+                            None if is_packed => Contents::Bytes,
+                            contents => contents.unwrap_or(Contents::Uniform),
+                        },
+                        values: Vec::new(),
                         extents: shape.iter().map(|&n| n as usize).collect(),
                         strides: strides.iter().map(|&d| d as usize).collect(),
                     })
                 }
                 Param::Scalar { name, elem } => {
-                    let value = random.contents(*elem, contents(name), 0);
+                    let contents = contents(name).unwrap_or(Contents::Uniform);
+                    let value = Random(seed ^ arguments.len() as u64).contents(*elem, contents, 0);
                     Argument::Number { name: name.clone(), elem: *elem, value }
                 }
                 _ => return Err(strange(&kernel.name)),
             });
         }
-        Ok(Problem { sizes: known.extents, arguments })
+        Ok((Problem { sizes: known.extents.clone(), arguments }, known))
+    }
+
+    /// The arguments.
+    pub(crate) fn arguments(&self) -> &[Argument] {
+        &self.arguments
     }
 
     /// The tensors.
@@ -137,6 +168,11 @@ impl Problem {
     }
 }
 
+/// The user's parameters, with which every variant begins.
+fn params(kernel: &Generated) -> &[Param] {
+    &kernel.variants[0].program.params[..kernel.params.len()]
+}
+
 /// Extents by name.
 type Sizes = Vec<(String, i64)>;
 
@@ -146,7 +182,7 @@ pub(crate) fn unallocated(
     sizes: Option<&str>,
     inputs: &[Input],
 ) -> Result<(Sizes, Vec<Given>)> {
-    let params = &kernel.variants[0].program.params[..kernel.params.len()];
+    let params = params(kernel);
     let mut known = extents(kernel, params, sizes)?;
     known.described(kernel, params, inputs)?;
     let given = placed(kernel, params, &mut known)?;
@@ -155,7 +191,7 @@ pub(crate) fn unallocated(
 
 /// Extents by name, for the project's own benchmarks. A kernel has some of them.
 pub fn placed_with(kernel: &Generated, sizes: &[(&str, i64)]) -> Result<Vec<Given>> {
-    let params = &kernel.variants[0].program.params[..kernel.params.len()];
+    let params = params(kernel);
     let mut known = extents(kernel, params, None)?;
     for (name, extent) in &mut known.extents {
         let size = sizes.iter().find(|(size, _)| size == name);
@@ -427,9 +463,9 @@ fn strides(shape: &[i64], strides: &[Value], from_last: bool, known: &mut Known)
 }
 
 /// Elements of a tensor by their numbers in memory: random ones are repeated after a prime number of them.
-fn repeated(len: i64, contents: Option<Contents>, value: impl FnMut(i64) -> f64) -> Vec<f64> {
+fn repeated(len: i64, contents: Contents, value: impl FnMut(i64) -> f64) -> Vec<f64> {
     const PERIOD: i64 = 1_048_573;
-    let period = if matches!(contents, Some(Contents::Index)) { len } else { len.min(PERIOD) };
+    let period = if contents == Contents::Index { len } else { len.min(PERIOD) };
     let mut values: Vec<f64> = (0..period).map(value).collect();
     while (values.len() as i64) < len {
         values.extend_from_within(..values.len().min(len as usize - values.len()));
@@ -463,18 +499,19 @@ impl Random {
 
 impl Random {
     /// An element with these contents, by its number in memory.
-    fn contents(&mut self, elem: Elem, contents: Option<Contents>, at: i64) -> f64 {
+    fn contents(&mut self, elem: Elem, contents: Contents, at: i64) -> f64 {
         match contents {
-            None | Some(Contents::Uniform) => self.value(elem),
+            Contents::Uniform => self.value(elem),
             // Box and Muller's.
-            Some(Contents::Normal) => {
+            Contents::Normal => {
                 let mut uniform = || ((self.next() >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
                 let (radius, angle) =
                     ((-2.0 * uniform().ln()).sqrt(), 2.0 * std::f64::consts::PI * uniform());
                 rounded(elem, radius * angle.cos())
             }
-            Some(Contents::Constant(value)) => rounded(elem, value),
-            Some(Contents::Index) => rounded(elem, at as f64),
+            Contents::Constant(value) => rounded(elem, value),
+            Contents::Index => rounded(elem, at as f64),
+            Contents::Bytes => (self.next() % 256) as f64,
         }
     }
 }

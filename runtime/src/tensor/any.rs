@@ -1,5 +1,6 @@
 //! A tensor whose element type and number of modes are known only at run time.
 
+use cudarc::driver::CudaSlice;
 use tilewright_program::Elem;
 use tilewright_program::element::Element;
 
@@ -26,10 +27,39 @@ impl AnyTensor {
         strides: &[usize],
         values: &[S],
     ) -> Result<AnyTensor, Error> {
-        let (size, needed) = (elem.bytes() as usize, needed(elem, extents, strides)?);
-        spans(extents, strides, needed, size_of_val(values) / size)?;
-        let mut bytes = DeviceTensor::uninitialised(stream, needed * size)?;
-        bytes.copy_from(values)?;
+        let needed = needed(elem, extents, strides)?;
+        spans(extents, strides, needed, size_of_val(values) / elem.bytes() as usize)?;
+        let mut tensor = AnyTensor::uninitialised(stream, elem, extents, strides)?;
+        tensor.bytes.copy_from(values)?;
+        Ok(tensor)
+    }
+
+    /// A tensor with these strides, and with unspecified contents.
+    pub fn uninitialised(
+        stream: &Stream,
+        elem: Elem,
+        extents: &[usize],
+        strides: &[usize],
+    ) -> Result<AnyTensor, Error> {
+        let bytes = needed(elem, extents, strides)? * elem.bytes() as usize;
+        let bytes = DeviceTensor::uninitialised(stream, bytes)?;
+        Ok(AnyTensor { bytes, elem, extents: extents.into(), strides: strides.into() })
+    }
+
+    /// Another tensor like this one, with unspecified contents.
+    pub fn uninitialised_like(&self, stream: &Stream) -> Result<AnyTensor, Error> {
+        AnyTensor::uninitialised(stream, self.elem, &self.extents, &self.strides)
+    }
+
+    /// A tensor that takes over a slice of cudarc, with these strides.
+    pub fn from_slice(
+        slice: CudaSlice<u8>,
+        elem: Elem,
+        extents: &[usize],
+        strides: &[usize],
+    ) -> Result<AnyTensor, Error> {
+        let bytes = needed(elem, extents, strides)? * elem.bytes() as usize;
+        let bytes = DeviceTensor::from_slice(slice, [bytes])?;
         Ok(AnyTensor { bytes, elem, extents: extents.into(), strides: strides.into() })
     }
 
@@ -47,6 +77,21 @@ impl AnyTensor {
     /// The bytes of its elements from the first to the last.
     pub fn bytes(&self) -> Result<Vec<u8>, Error> {
         self.bytes.to_host_stored()
+    }
+
+    /// The type of its elements.
+    pub fn elem(&self) -> Elem {
+        self.elem
+    }
+
+    /// The number of its elements from the first to the last, gaps included.
+    pub fn stored_len(&self) -> usize {
+        self.bytes.stored_len() / self.elem.bytes() as usize
+    }
+
+    /// The address of its first element.
+    pub fn address(&self) -> u64 {
+        self.bytes.address()
     }
 
     /// As an argument; `written` if the kernel writes it.

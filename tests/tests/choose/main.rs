@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tilewright::codegen::definition::Generated;
-use tilewright::codegen::launch::{Given, Limits, Ranked, Record, Tensor, plan, ranking};
+use tilewright::codegen::launch::{self, Given, Limits, Ranked, Record, Tensor, plan, ranking};
 use tilewright::codegen::matmul::schedule;
 use tilewright::codegen::words::{Kernels as _, Words};
 use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS, named, pages};
@@ -178,6 +178,58 @@ fn losses(results: &str, of: u64) -> Vec<f64> {
     losses
 }
 
+/// Each size with records of all others: where a near one changes the choice, the launch is faster.
+#[test]
+fn records_of_near_sizes_help() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results/h100/variants.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut ratios = Vec::new();
+    for product in sweep::share(products(&text), 4) {
+        let kernel = product.kernel();
+        let chosen = |kernel: &Generated, given: &[Given], times: &BTreeMap<usize, f64>| {
+            let ranking = ranking(kernel, given, &Limits::HOPPER).unwrap();
+            ranking.serves.iter().map(|one| one.variant).find(|at| times.contains_key(at))
+        };
+        let rows = product.rows.iter().filter_map(|(sizes, times)| {
+            let given = product.given(&kernel, *sizes);
+            let taken = chosen(&kernel, &given, times)?;
+            let (best, fastest) = times.iter().min_by(|x, y| x.1.total_cmp(y.1))?;
+            let sizes = launch::sizes(&kernel, &given).unwrap().into_iter();
+            let record = Record {
+                kernel: kernel.name.clone(),
+                fingerprint: kernel.fingerprint(),
+                device: "NVIDIA H200".into(),
+                sizes: sizes.map(|(symbol, size)| (symbol.name().to_owned(), size)).collect(),
+                alternative: kernel.alternative(*best),
+                microseconds: *fastest,
+                spread: 0.0,
+                estimated: times[&taken] / fastest,
+                driver: "13.0".into(),
+            };
+            Some((given, times, taken, record))
+        });
+        let rows: Vec<_> = rows.collect();
+        for (given, times, taken, own) in &rows {
+            let others = rows.iter().map(|row| &row.3).filter(|record| *record != own);
+            let supported = kernel.clone().with_records(others);
+            let variant = chosen(&supported, given, times).unwrap();
+            if variant != *taken {
+                ratios.push(times[&variant] / times[taken]);
+                println!(
+                    "{} {}: {:?} {:.3}",
+                    product.order,
+                    product.keys,
+                    own.named_sizes(),
+                    ratios[ratios.len() - 1]
+                );
+            }
+        }
+    }
+    let (mean, worst) = (geometric_mean(ratios.iter().copied()), ratios.iter().copied().fold(0.0, f64::max));
+    println!("{} other choices, mean {mean:.3}, at worst {worst:.3}", ratios.len());
+    assert!(mean <= 1.0 && worst <= 1.03, "with records, {mean:.3} of the time, at worst {worst:.3}");
+}
+
 /// The variant that a launch chooses, compared with the fastest of all variants.
 #[test]
 fn variants_with_the_least_estimate_are_among_the_fastest() {
@@ -251,7 +303,7 @@ fn records_come_before_estimates() {
         let variant = plan(kernel, &given(sizes, stride), &Limits::HOPPER).unwrap().variant;
         assert_eq!(ranking.serves[0].variant, variant);
         assert_eq!(ranking.record.is_some(), kernel.alternative(variant) == SLOW, "{sizes:?}");
-        ranking.record.map(|record| record.microseconds)
+        ranking.record.map(|support| support.record.microseconds)
     };
     const SLOW: &str = "BM = 16, BN = 64, CLUSTER = 1, SPLIT = 1, W_LEFT = 1, PARTS = 1";
     let sizes = |m: i64| [("M", m), ("N", 4096), ("K", 4096), ("lda", 4096), ("ldw", 4096), ("ldc", 4096)];

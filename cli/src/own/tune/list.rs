@@ -6,6 +6,7 @@ use tilewright_codegen::Generated;
 use tilewright_codegen::launch::ranking;
 
 use super::without_alternatives;
+use crate::choose::left_out;
 use crate::kernel;
 use crate::output::{self, Failure, Result};
 use crate::run::input::Input;
@@ -48,9 +49,10 @@ pub(super) fn pruned(kernel: &Generated, all: &[String], inputs: &[Input]) -> Re
     let kept: Vec<&str> = rows.iter().map(|row| row.1).collect();
     let list = choose(&kept).map_or_else(String::new, |list| format!("\n{list}\n"));
     Ok(format!(
-        "{} of {} alternatives, by the number of sizes at which each is the fastest\n{table}{list}",
+        "{} of {} alternatives, by the number of sizes at which each is the fastest\n{table}{list}{}",
         rows.len(),
-        names.len()
+        names.len(),
+        left_out(kernel)
     ))
 }
 

@@ -3,6 +3,7 @@
 use super::cost::{Device, SECTOR, clusters};
 use super::message::{Checks, Message, Piece, Problem, message};
 use super::number::Number;
+use super::records::WEIGHT;
 use super::rules::{Arguments, Rules, Size};
 use super::why::{Objection, Why};
 use crate::launch::definition::{Generated, Pack};
@@ -71,8 +72,8 @@ pub(super) struct Candidate<N: Number> {
     pub(super) arch: N,
     /// Does a launch compare it with others by its cost?
     pub(super) competes: N::Truth,
-    /// Whether a record says that its alternative is the fastest.
-    pub(super) is_recorded: N::Truth,
+    /// How much its clocks count: see [`weight`].
+    pub(super) weight: N,
     /// Does it take longer where rows of an argument begin in the middle of a sector?
     pub(super) cuts: N::Truth,
     pub(super) is_supported: N::Truth,
@@ -115,7 +116,8 @@ pub(super) struct Best<N: Number> {
     pub(super) index: N,
     pub(super) copies: N,
     pub(super) clocks: N,
-    pub(super) is_recorded: N::Truth,
+    /// Its clocks times its weight, which are compared.
+    pub(super) weighted: N,
     /// The architecture of the first that can run. Variants for an older architecture are for devices that cannot run newer variants.
     pub(super) arch: N,
     /// Variants that follow are not considered: only variants with a cost model compete.
@@ -125,14 +127,7 @@ pub(super) struct Best<N: Number> {
 impl<N: Number> Best<N> {
     pub(super) fn none() -> Best<N> {
         let (zero, none) = (N::from(0), N::from(NONE));
-        Best {
-            index: none,
-            copies: zero,
-            clocks: none,
-            is_recorded: false.into(),
-            arch: zero,
-            is_settled: false.into(),
-        }
+        Best { index: none, copies: zero, clocks: none, weighted: none, arch: zero, is_settled: false.into() }
     }
 
     /// Is a variant for this architecture to be considered?
@@ -141,59 +136,69 @@ impl<N: Number> Best<N> {
     }
 
     /// The better one of this and another variant, which is admitted: the first that can run, or, if that has a cost model, the fastest
-    /// with a cost model: by a record, or else by its estimate.
+    /// with a cost model, by its estimate and its weight.
     pub(super) fn or(self, index: N, variant: &Candidate<N>, choice: Choice<N>) -> Best<N> {
         let is_first = choice.runs & !self.index.less(N::from(NONE));
-        let [this, known] = [(variant.is_recorded, choice.clocks), (self.is_recorded, self.clocks)];
-        let precedes = precedes::<N>(this, known);
-        let is_better = choice.runs & (is_first | (variant.competes & precedes));
+        let weighted = choice.clocks * variant.weight;
+        let is_better = choice.runs & (is_first | (variant.competes & weighted.less(self.weighted)));
         let select = |this: N, other: N| N::select(is_better, this, other);
         Best {
             index: select(index, self.index),
             copies: select(choice.copies, self.copies),
             clocks: select(choice.clocks, self.clocks),
-            is_recorded: (is_better & variant.is_recorded) | (!is_better & self.is_recorded),
+            weighted: select(weighted, self.weighted),
             arch: N::select(is_first, variant.arch, self.arch),
             is_settled: self.is_settled | (choice.runs & !variant.competes),
         }
     }
 }
 
-/// Sizes of a launch are at most a record's, and less by at most this part, so that tiles that fit one fit the other.
-const NEAR_PART: u64 = 16;
+/// A record decides for sizes of at most its own, less by at most this part, so that tiles that fit one fit the other.
+const SAME_PART: u64 = 16;
 /// Alignment of strides matters up to this number of elements.
 const MAX_STRIDE_ALIGNMENT: u64 = 16;
+/// A record supports its alternative for sizes within this factor.
+const NEAR_FACTOR: u64 = 2;
+/// The number of weights.
+const WEIGHTS: u64 = 2 * WEIGHT;
 
-/// The record of the device whose sizes are nearest, the last of equally near ones, and the number of its alternative; else both are
-/// [`NONE`]. All sizes are near, and strides have the same alignment.
+/// The record of the device whose sizes are nearest, the last of equally near ones, and the number and weight of its alternative as one
+/// number, for [`weight`]; else both are [`NONE`]. A record has the weight 1 if it decides: then all sizes are the same or a little
+/// less, and strides have the same alignment.
 pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) -> Option<N>) -> [N; 2] {
     let number = |number: u64| N::from(number);
     let (mut best, mut least) = ([number(NONE); 2], number(NONE));
     for (at, record) in rules.records.iter().enumerate() {
-        let (mut is_near, mut distance) = (model.equals(number(record.model)), number(0));
+        let mut is_same = model.equals(number(record.model));
+        let mut is_near = is_same & (record.near_weight < WEIGHT).into();
+        let mut distance = number(0);
         for (symbol, recorded, is_stride) in &record.sizes {
             let (recorded, size) = (number(*recorded), size(*symbol).unwrap_or(number(0)));
-            let apart = recorded - size;
-            is_near = is_near & !recorded.less(size) & !(recorded / number(NEAR_PART)).less(apart);
+            let apart = recorded.greatest(size) - recorded.least(size);
+            is_same = is_same & !recorded.less(size) & !(recorded / number(SAME_PART)).less(apart);
+            is_near = is_near & !(recorded.least(size) * number(NEAR_FACTOR)).less(recorded.greatest(size));
             distance = distance + apart * number(1 << 20) / recorded.greatest(number(1));
             if *is_stride {
                 let [one, other] = [size, recorded]
                     .map(|stride| stride.bits_of_both(number(MAX_STRIDE_ALIGNMENT)).lowest_bit());
-                is_near = is_near & one.equals(other);
+                is_same = is_same & one.equals(other);
             }
         }
-        let is_nearer = is_near & !least.less(distance);
+        let distance = distance + N::select(is_same, number(0), number(1 << 40));
+        let is_nearer = (is_same | is_near) & !least.less(distance);
         let select = |this: N, other: N| N::select(is_nearer, this, other);
-        best = [select(number(at as u64), best[0]), select(number(record.alternative), best[1])];
+        let weight = N::select(is_same, number(1), number(record.near_weight));
+        let alternative = number(record.alternative) * number(WEIGHTS) + weight;
+        best = [select(number(at as u64), best[0]), select(alternative, best[1])];
         least = select(distance, least);
     }
     best
 }
 
-/// Whether one candidate is better than another, by records and then by clocks.
-pub(super) fn precedes<N: Number>(this: (N::Truth, N), other: (N::Truth, N)) -> N::Truth {
-    let is_same = (this.0 & other.0) | (!this.0 & !other.0);
-    (this.0 & !other.0) | (is_same & this.1.less(other.1))
+/// How much the clocks of an alternative count, by the record of [`nearest`].
+pub(super) fn weight<N: Number>(alternative: N, recorded: N) -> N {
+    let weights = N::from(WEIGHTS);
+    N::select(alternative.equals(recorded / weights), recorded % weights, N::from(WEIGHT))
 }
 
 /// The clocks of a launch with one more copy before it. Copies after the first run beside it, on devices whose launches overlap.
@@ -369,7 +374,7 @@ mod tests {
             let variant = Candidate {
                 arch,
                 competes: *clocks != Some(0),
-                is_recorded: false,
+                weight: Natural(WEIGHT),
                 cuts: false,
                 is_supported,
                 is_fit: true,

@@ -368,6 +368,23 @@ impl Generated {
         label.unwrap_or_else(|| format!("variant {}", variant + 1))
     }
 
+    /// The alternative that a variant is of, as a kernel without others and without records.
+    pub fn with_alternative(&self, variant: usize) -> Generated {
+        let name = self.alternative(variant);
+        let variants = self.variants.iter().enumerate().filter(|(at, _)| self.alternative(*at) == name);
+        Generated {
+            name: self.name.clone(),
+            params: self.params.clone(),
+            variants: variants.map(|(_, variant)| variant.clone()).collect(),
+            requires: self.requires.clone(),
+            packs: self.packs.clone(),
+            empty_loops: self.empty_loops.clone(),
+            with_probes: None,
+            report: self.report.clone(),
+            records: Vec::new(),
+        }
+    }
+
     /// The kernel with the records that are its own.
     pub fn with_records<'r>(self, all: impl Iterator<Item = &'r Record> + Clone) -> Generated {
         let mut named = all.filter(|record| record.kernel == self.name).peekable();

@@ -39,7 +39,7 @@ pub use candidates::Candidates;
 pub use cost::{Estimate, Limit};
 pub use export::{Exported, Image, export, python, rust};
 pub use pack::Packed;
-pub use ranking::{Ranked, Ranking, ranking, ranking_by};
+pub use ranking::{Ranked, Ranking, Support, ranking, ranking_by};
 pub use records::{Record, model, records};
 pub use refusal::Refusal;
 pub(crate) use refusal::error_with_text;

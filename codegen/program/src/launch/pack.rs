@@ -178,7 +178,7 @@ impl<'p> Packing<'p> {
         Candidate {
             arch: Natural(self.kernel.variants[variant].program.arch.into()),
             competes: alternative.competes,
-            is_recorded: Natural(alternative.number) == self.record[1],
+            weight: choice::weight(Natural(alternative.number), self.record[1]),
             cuts: alternative.cost.as_ref().is_some_and(cost::Rule::cuts),
             is_supported: self.unsupported(variant).is_none(),
             is_fit: self.unfit[alternative.class].is_none(),

@@ -1,8 +1,10 @@
 //! The decision of a launch, explained: each variant that could run with its estimate, and why the others cannot.
 
+use super::choice;
 use super::cost::{Estimate, Limit};
+use super::number::Natural;
 use super::pack::Packing;
-use super::records::Record;
+use super::records::{Record, WEIGHT};
 use super::rules::Rules;
 use super::{Given, Launch, Limits, Refusal, binding, tensors};
 use crate::launch::definition::Generated;
@@ -16,8 +18,17 @@ pub struct Ranking {
     pub serves: Vec<Ranked>,
     /// The others, in their order, and why they cannot run.
     pub refused: Vec<(usize, String)>,
-    /// The record that the first one is taken by.
-    pub record: Option<Record>,
+    /// The record that supports the first one.
+    pub record: Option<Support>,
+}
+
+/// A record of the alternative that a launch takes.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Support {
+    /// It.
+    pub record: Record,
+    /// Are the sizes its own? Else they are near, and the record shortens the estimate.
+    pub decides: bool,
 }
 
 /// A variant that can run.
@@ -103,7 +114,12 @@ pub fn ranking_by(
             packed: copied.map(|(arg, why)| (arg, why.text(kernel, variant))).collect(),
         });
     }
-    let record = kernel.records.get(packing.record[0].0 as usize).filter(|_| best.is_recorded).cloned();
+    let number = Natural(rules.variants[chosen].number);
+    let record = kernel.records.get(packing.record[0].0 as usize).cloned();
+    let record = match choice::weight(number, packing.record[1]).0 {
+        WEIGHT => None,
+        weight => record.map(|record| Support { record, decides: weight == 1 }),
+    };
     let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map_or(u64::MAX, |of| of.clocks);
     let (_, sizes) = packing.packed(rules.variants[chosen].class, best.copies.0);
     launch.grid(&kernel.variants[chosen].program, &rules.variants[chosen].grid, &sizes)?;

@@ -37,6 +37,11 @@ pub struct Record {
     pub driver: String,
 }
 
+/// The weight of clocks that no record shortens.
+pub(super) const WEIGHT: u64 = 1024;
+/// A record of near sizes shortens clocks by at most a twentieth: see bench/LOG.md, "Records of near sizes".
+const MIN_NEAR_WEIGHT: u64 = WEIGHT - WEIGHT / 20;
+
 /// What a line consists of.
 const FORM: &str = "a record has eight parts: KERNEL FINGERPRINT | DEVICE | SIZES | ALTERNATIVE | TIME us | SPREAD % | TIME OF THE ESTIMATE'S CHOICE | driver VERSION";
 
@@ -53,6 +58,11 @@ impl Display for Record {
 }
 
 impl Record {
+    /// The weight of its alternative's clocks at near sizes: by what the estimate's choice was slower.
+    pub(super) fn near_weight(&self) -> u64 {
+        ((WEIGHT as f64 / self.estimated.max(1.0)) as u64).max(MIN_NEAR_WEIGHT)
+    }
+
     /// Its sizes as text: `M = 8192, N = 100`.
     pub fn named_sizes(&self) -> String {
         let sizes: Vec<String> = self.sizes.iter().map(|(name, size)| format!("{name} = {size}")).collect();

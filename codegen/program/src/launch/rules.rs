@@ -229,6 +229,8 @@ pub(super) struct Recorded {
     pub(super) sizes: Vec<(usize, u64, bool)>,
     /// The number of the alternative.
     pub(super) alternative: u64,
+    /// See [`Record::near_weight`](super::Record::near_weight).
+    pub(super) near_weight: u64,
 }
 
 /// A kernel's launch rules: the requirements and costs of each variant, and the number of its blocks.
@@ -310,6 +312,7 @@ impl Rules {
                 model: model(&record.device),
                 sizes,
                 alternative: alternative as u64,
+                near_weight: record.near_weight(),
             });
         }
     }

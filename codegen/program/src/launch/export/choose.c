@@ -33,7 +33,7 @@ typedef struct tw_packing {
     tw_copy copies[TW_PACKS];
     char is_known[TW_CLASSES];
     tw_count of_class[TW_CLASSES]; /* the copies that its alternatives read */
-    tw_count recorded;             /* the number of the alternative that a record says is the fastest */
+    tw_count recorded;             /* the number of the alternative of the nearest record, and its weight */
 } tw_packing;
 
 static tw_count tw_times(tw_count a, tw_count b) {
@@ -46,8 +46,8 @@ static tw_count tw_times(tw_count a, tw_count b) {
 
 /* The best alternative so far. */
 typedef struct {
-    tw_count index, copies, clocks, arch;
-    int is_recorded, is_settled;
+    tw_count index, copies, clocks, weighted, arch;
+    int is_settled;
 } tw_best;
 
 static void tw_consider(tw_packing *packing, const tw_variant *variant, int index, tw_best *best);
@@ -283,7 +283,7 @@ static int tw_among(tw_packing *packing, tw_chosen *chosen) {
         if (packing->operands[0].broken[kernel->limit[at]])
             return tw_say_fact(launch->error, kernel, &packing->operands[0], kernel->limit[at]);
     memset(&best, 0, sizeof best);
-    best.index = best.clocks = TW_NONE;
+    best.index = best.clocks = best.weighted = TW_NONE;
     for (at = 0; at < kernel->variants && !best.is_settled; ++at) tw_consider(packing, &kernel->variant[at], at, &best);
     if (best.index == TW_NONE) return tw_none_fits(packing);
     chosen->variant = &kernel->variant[best.index];

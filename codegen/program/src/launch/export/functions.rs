@@ -125,7 +125,7 @@ impl Functions {
         Some((self.function("tw_count", parameters, &body), launch.constants.into_inner()))
     }
 
-    /// The alternative of the nearest record.
+    /// The alternative of the nearest record, and its weight.
     pub(super) fn recorded(&mut self, rules: &Rules) -> String {
         let recording = Recording::default();
         let (arguments, device) = (CArguments::new(&recording), device(&recording));
@@ -234,7 +234,7 @@ fn consider() -> String {
         index: number("best->index"),
         copies: number("best->copies"),
         clocks: number("best->clocks"),
-        is_recorded: recording.truth("best->is_recorded"),
+        weighted: number("best->weighted"),
         arch: number("best->arch"),
         is_settled: recording.truth("best->is_settled"),
     };
@@ -243,7 +243,7 @@ fn consider() -> String {
     let variant = Candidate {
         arch,
         competes: truth("variant->competes"),
-        is_recorded: truth("variant->alternative == packing->recorded"),
+        weight: choice::weight(number("(tw_count)variant->alternative"), number("packing->recorded")),
         cuts: truth("variant->cuts"),
         is_supported: best.admits(arch) & truth("tw_is_supported(packing, variant)"),
         is_fit: truth("tw_is_fit(packing, variant)"),
@@ -260,7 +260,7 @@ fn consider() -> String {
         Use::of("best->index = A", best.index),
         Use::of("best->copies = A", best.copies),
         Use::of("best->clocks = A", best.clocks),
-        Use::of("best->is_recorded = A", best.is_recorded),
+        Use::of("best->weighted = A", best.weighted),
         Use::of("best->arch = A", best.arch),
         Use::of("best->is_settled = A", best.is_settled),
     ]);
