@@ -78,10 +78,7 @@ const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
 /// Tiles whose K the blocks of a cluster split, and numbers of blocks, for products of few tiles and a long K. Memory delivers most
 /// where each multiprocessor waits for 100 KB or more.
-const SPLIT: [(Tile, u32); 10] = [
-    (([96, 64, 128], 6, 8), 2),
-    (([96, 64, 128], 6, 8), 4),
-    (([64, 96, 128], 6, 8), 2),
+const SPLIT: [(Tile, u32); 7] = [
     (([96, 64, 128], 8, 8), 8),
     (([64, 96, 128], 8, 8), 8),
     (([128, 64, 128], 8, 8), 8),
