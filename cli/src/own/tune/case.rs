@@ -164,7 +164,7 @@ impl Case<'_> {
         Ok(Measured { record, candidates: self.candidates(tuning).len(), left_out })
     }
 
-    /// Launches an alternative. Returns why its results do not count: it cannot run, or they differ from those of the first alternative.
+    /// Launches an alternative. Returns why its results do not count: it cannot run, or differ from the first alternative's.
     fn differs(
         &self,
         stream: &Stream,
