@@ -507,8 +507,8 @@ fn records_of_launches() {
                 alternative: kernel.alternative(taken),
                 microseconds: 1.0,
                 spread: 0.0,
-                estimated: *random.of(&[1.0, 1.02, 1.5]),
-                overestimate: *random.of(&[1.0, 1.3, 3.0]),
+                estimated: random.of(&[1.0, 1.02, 1.5]),
+                overestimate: random.of(&[1.0, 1.3, 3.0]),
                 driver: "13.0".into(),
             })
         };
