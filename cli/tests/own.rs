@@ -28,7 +28,7 @@ const TESTS: &[(&str, fn())] = &[
 
 fn main() -> ExitCode {
     match env::var(CHILD).as_deref() {
-        Ok("alternatives") => return tilewright_cli::main(&[&sums()]),
+        Ok("alternatives") => return tilewright_cli::main(&[&sums(), &resident()]),
         Ok("peers") => return with_peers("scaled"),
         Ok("peers of none") => return with_peers("scled"),
         Ok(_) => return own_kernels::main(),
@@ -55,6 +55,15 @@ fn sums<const PART: usize>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f3
     copy(total, tile(y, 4, block.x).along(0));
 }
 
+/// Rows in shared memory. 64 of them do not fit.
+#[tilewright::kernel(choose(ROWS in [1, 4, 64]))]
+fn resident<const ROWS: usize>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+    at_most(N, 8192);
+    let rows = shared::<f32>((ROWS, 8192));
+    copy(tile(x, (ROWS, 8192), (block.x, 0)), rows);
+    copy(rows, tile(y, (ROWS, 8192), (block.x, 0)));
+}
+
 fn alternatives_are_tuned() {
     let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("records-{}", std::process::id()));
     let _ = fs::remove_file(&file);
@@ -76,17 +85,23 @@ fn alternatives_are_tuned() {
     assert!(lines[0].contains(" | Fake GPU 0 | M = 100, N = 3000, ldx = 3000 | PART = "), "{written}");
     assert!(tuned(&["--size", "M=7,N=64", "--again"]).starts_with("M=7,N=64: PART = "));
     // Launches consult it, and say so.
-    let slowest = written.replace("PART = 1024", "PART = 64").replace("PART = 256", "PART = 64");
-    fs::write(&file, slowest).unwrap();
+    let slowest = |line: &str| {
+        let mut parts: Vec<&str> = line.split(" | ").collect();
+        (parts[3], parts[6], parts[7]) = ("PART = 64", "1.5", "9");
+        parts.join(" | ")
+    };
+    let slowest: Vec<String> = written.lines().map(slowest).collect();
+    fs::write(&file, slowest.join("\n")).unwrap();
     let chosen = |size: &str| {
         let mut command = run_as("alternatives", &["choose", "sums", "--size", size, "--name", "Fake GPU 0"]);
         text(command.env("TILEWRIGHT_RECORDS", path).output().unwrap().stdout)
     };
-    let (near, far) = (chosen("M=99,N=3000"), chosen("M=101,N=3000"));
+    let (same, near, far) = (chosen("M=100,N=3000"), chosen("M=101,N=3000"), chosen("M=201,N=3000"));
     assert!(
-        near.contains(" is taken by a record: ") && near.contains("for M = 100, N = 3000, ldx = 3000"),
-        "{near}"
+        same.contains(" is taken by a record: ") && same.contains("for M = 100, N = 3000, ldx = 3000"),
+        "{same}"
     );
+    assert!(near.contains(" has a shorter estimate, by a record of near sizes: "), "{near}");
     assert!(!far.contains("record"), "{far}");
     let mut command = run_as("alternatives", &["choose", "sums", "--size", "M=1,N=1"]);
     let refused = command.env("TILEWRIGHT_RECORDS", "nowhere").output().unwrap();
@@ -103,6 +118,11 @@ fn lists_are_pruned_without_a_device() {
         "{message}"
     );
     assert!(message.contains("\nchoose(PART in ["), "{message}");
+    for command in [&["tune", "resident", "--estimate"][..], &["explain", "resident"]] {
+        let all = [command, &["--size", "M=64,N=64"]].concat();
+        let message = text(run_as("alternatives", &all).output().unwrap().stdout);
+        assert!(message.contains("left out: ROWS = 64: "), "{message}");
+    }
     let output = run(&["tune", "scaled", "--size", "M=64,N=64", "--estimate"]);
     assert_eq!(
         text(output.stderr),

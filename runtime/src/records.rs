@@ -16,7 +16,7 @@ static ADDED: RwLock<Vec<Record>> = RwLock::new(Vec::new());
 /// Adds records, such as `include_str!("../records.txt")`. Kernels that were launched before keep their choices.
 ///
 /// ```
-/// let line = "sums 00c0ffee00c0ffee | NVIDIA H200 | M = 8192, N = 100 | PART = 64 | 12.5 us | 0.8 % | 1.07 | driver 13.0";
+/// let line = "sums 00c0ffee00c0ffee | NVIDIA H200 | M = 8192, N = 100 | PART = 64 | 12.5 us | 0.8 % | 1.07 | 1.02 | driver 13.0";
 /// tilewright_runtime::records::add(line)?;
 /// let refusal = tilewright_runtime::records::add("sums").unwrap_err().to_string();
 /// assert!(refusal.starts_with("line 1: this line has 1 part"), "{refusal}");

@@ -496,7 +496,7 @@ fn records_of_launches() {
             let serves = ranking(&kernel, &case.given, &case.limits).ok()?.serves;
             let taken = serves[random.next() as usize % serves.len()].variant;
             let shift = |size: i64, random: &mut Random| {
-                size + random.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, size / 32, 1])
+                size + random.of(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, size / 2, size / 32, 1])
             };
             let sizes = sizes.iter().map(|(name, size)| (name.name().to_owned(), shift(*size, &mut random)));
             Some(Record {
@@ -507,7 +507,8 @@ fn records_of_launches() {
                 alternative: kernel.alternative(taken),
                 microseconds: 1.0,
                 spread: 0.0,
-                estimated: 1.0,
+                estimated: random.of(&[1.0, 1.02, 1.5]),
+                overestimate: random.of(&[1.0, 1.3, 3.0]),
                 driver: "13.0".into(),
             })
         };

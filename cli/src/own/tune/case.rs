@@ -27,8 +27,14 @@ pub(super) struct Case<'k> {
     inputs: &'k [Input],
     /// What a record of this launch begins with.
     record: Record,
-    /// Each with its fastest variant.
-    alternatives: Vec<(String, usize)>,
+    alternatives: Vec<Alternative>,
+}
+
+/// An alternative at some sizes: its name, its fastest variant, and the estimate of that in seconds.
+struct Alternative {
+    name: String,
+    variant: usize,
+    seconds: f64,
 }
 
 /// A measurement, and what a reader may want to know of it.
@@ -64,11 +70,12 @@ impl Case<'_> {
         let (generated, limits) = (kernel.generated(), device.limits());
         let (_, given) = unallocated(generated, Some(sizes), inputs)?;
         let ranking = ranking(generated, &given, &limits).map_err(Failure::of)?;
-        let mut alternatives: Vec<(String, usize)> = Vec::new();
+        let mut alternatives: Vec<Alternative> = Vec::new();
         for one in ranking.serves.iter().filter(|one| one.competes) {
-            let name = generated.alternative(one.variant);
-            if !alternatives.iter().any(|(known, _)| *known == name) {
-                alternatives.push((name, one.variant));
+            let (name, seconds) = (generated.alternative(one.variant), one.estimate.map(|one| one.seconds()));
+            if !alternatives.iter().any(|known| known.name == name) {
+                let seconds = seconds.unwrap_or(f64::INFINITY);
+                alternatives.push(Alternative { name, variant: one.variant, seconds });
             }
         }
         if alternatives.is_empty() {
@@ -90,6 +97,7 @@ impl Case<'_> {
                 microseconds: 0.0,
                 spread: 0.0,
                 estimated: 1.0,
+                overestimate: 1.0,
                 driver: format!("{}.{}", version.0, version.1),
             },
             alternatives,
@@ -108,14 +116,13 @@ impl Case<'_> {
         launch(record) == self.record
     }
 
-    /// The candidates: alternatives with their fastest variants.
-    fn candidates(&self, tuning: &Tuning) -> &[(String, usize)] {
+    fn candidates(&self, tuning: &Tuning) -> &[Alternative] {
         &self.alternatives[..self.alternatives.len().min(tuning.candidates.max(1))]
     }
 
     /// The variants that are measured.
     pub(super) fn variants(&self, tuning: &Tuning) -> Vec<usize> {
-        self.candidates(tuning).iter().map(|(_, variant)| *variant).collect()
+        self.candidates(tuning).iter().map(|one| one.variant).collect()
     }
 
     pub(super) fn measured(
@@ -129,7 +136,7 @@ impl Case<'_> {
         let problem = Problem::on_device(generated, Some(self.sizes), self.inputs).map_err(message)?;
         let mut launches = Launches::new(stream, self.kernel.clone(), &problem)?;
         let (mut expected, mut right, mut left_out) = (None, Candidates::new(), Vec::new());
-        for (name, variant) in self.candidates(tuning) {
+        for Alternative { name, variant, .. } in self.candidates(tuning) {
             let made = alternatives.entry(name.clone()).or_insert_with(|| self.kernel.alternative(*variant));
             let why = match compiled.wait(*variant) {
                 Ok(()) => self.differs(stream, &mut launches, made, &mut expected)?,
@@ -140,12 +147,14 @@ impl Case<'_> {
                 Some(why) => left_out.push(format!("left out: {name}: {why}")),
             }
         }
-        if right.first().is_none_or(|(name, _)| *name != self.alternatives[0].0) {
+        if right.first().is_none_or(|(name, _)| *name != self.alternatives[0].name) {
             return Err(format!("the estimate's choice cannot be measured\n{}", left_out.join("\n")).into());
         }
         launches.fill_written()?;
         let (name, samples, estimated) = fastest(stream, &mut launches, right, tuning)?;
+        let taken = self.alternatives.iter().find(|one| one.name == name);
         let record = Record {
+            overestimate: taken.map_or(1.0, |taken| taken.seconds / self.alternatives[0].seconds),
             alternative: name,
             microseconds: samples.median() * 1e6,
             spread: samples.spread(),
@@ -155,7 +164,7 @@ impl Case<'_> {
         Ok(Measured { record, candidates: self.candidates(tuning).len(), left_out })
     }
 
-    /// Launches an alternative. Returns why its results do not count: it cannot run, or they differ from those of the first alternative.
+    /// Launches an alternative. Returns why its results do not count: it cannot run, or differ from the first alternative's.
     fn differs(
         &self,
         stream: &Stream,

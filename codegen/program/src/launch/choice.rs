@@ -153,18 +153,16 @@ impl<N: Number> Best<N> {
     }
 }
 
-/// A record decides for sizes of at most its own, less by at most this part, so that tiles that fit one fit the other.
-const SAME_PART: u64 = 16;
 /// Alignment of strides matters up to this number of elements.
 const MAX_STRIDE_ALIGNMENT: u64 = 16;
-/// A record supports its alternative for sizes within this factor.
+/// A record shortens the clocks of its alternative for sizes within this factor.
 const NEAR_FACTOR: u64 = 2;
 /// The number of weights.
 const WEIGHTS: u64 = 2 * WEIGHT;
 
 /// The record of the device whose sizes are nearest, the last of equally near ones, and the number and weight of its alternative as one
-/// number, for [`weight`]; else both are [`NONE`]. A record has the weight 1 if it decides: then all sizes are the same or a little
-/// less, and strides have the same alignment.
+/// number, for [`weight`]; else both are [`NONE`]. A record of the same sizes decides: it has the weight 1. Near sizes are within a
+/// factor, and strides have the same alignment.
 pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) -> Option<N>) -> [N; 2] {
     let number = |number: u64| N::from(number);
     let (mut best, mut least) = ([number(NONE); 2], number(NONE));
@@ -175,13 +173,13 @@ pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) 
         for (symbol, recorded, is_stride) in &record.sizes {
             let (recorded, size) = (number(*recorded), size(*symbol).unwrap_or(number(0)));
             let apart = recorded.greatest(size) - recorded.least(size);
-            is_same = is_same & !recorded.less(size) & !(recorded / number(SAME_PART)).less(apart);
+            is_same = is_same & recorded.equals(size);
             is_near = is_near & !(recorded.least(size) * number(NEAR_FACTOR)).less(recorded.greatest(size));
             distance = distance + apart * number(1 << 20) / recorded.greatest(number(1));
             if *is_stride {
                 let [one, other] = [size, recorded]
                     .map(|stride| stride.bits_of_both(number(MAX_STRIDE_ALIGNMENT)).lowest_bit());
-                is_same = is_same & one.equals(other);
+                is_near = is_near & one.equals(other);
             }
         }
         let distance = distance + N::select(is_same, number(0), number(1 << 40));

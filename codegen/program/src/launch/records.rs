@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use tilewright_program::launch::Record;
-//! let line = "sums 00c0ffee00c0ffee | NVIDIA H200 | M = 8192, N = 100 | PART = 64 | 12.500 us | 0.8 % | 1.070 | driver 13.0";
+//! let line = "sums 00c0ffee00c0ffee | NVIDIA H200 | M = 8192, N = 100 | PART = 64 | 12.500 us | 0.8 % | 1.070 | 1.020 | driver 13.0";
 //! let record: Record = line.parse()?;
 //! assert_eq!((record.alternative.as_str(), record.to_string().as_str()), ("PART = 64", line));
 //! # Ok::<(), tilewright_program::launch::Refusal>(())
@@ -33,34 +33,50 @@ pub struct Record {
     pub spread: f64,
     /// The time of the estimate's choice, as a multiple of this time; 1 where it is this alternative.
     pub estimated: f64,
+    /// The estimate of its alternative, as a multiple of the least estimate.
+    pub overestimate: f64,
     /// The driver's version.
     pub driver: String,
 }
 
 /// The weight of clocks that no record shortens.
 pub(super) const WEIGHT: u64 = 1024;
-/// A record of near sizes shortens clocks by at most a twentieth: see bench/LOG.md, "Records of near sizes".
-const MIN_NEAR_WEIGHT: u64 = WEIGHT - WEIGHT / 20;
+/// At near sizes, an alternative is taken if its estimate is at most this part longer, relative to the least one, than at the record's
+/// sizes. See bench/LOG.md, "Records of near sizes".
+const NEAR_SLACK: f64 = 0.02;
 
 /// What a line consists of.
-const FORM: &str = "a record has eight parts: KERNEL FINGERPRINT | DEVICE | SIZES | ALTERNATIVE | TIME us | SPREAD % | TIME OF THE ESTIMATE'S CHOICE | driver VERSION";
+const FORM: &str = "a record has nine parts: KERNEL FINGERPRINT | DEVICE | SIZES | ALTERNATIVE | TIME us | SPREAD % | TIME OF THE ESTIMATE'S CHOICE | ESTIMATE | driver VERSION";
 
 impl Display for Record {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        let Record { kernel, fingerprint, device, alternative, microseconds, estimated, driver, .. } = self;
+        let Record {
+            kernel,
+            fingerprint,
+            device,
+            alternative,
+            microseconds,
+            estimated,
+            overestimate,
+            driver,
+            ..
+        } = self;
         let (sizes, spread) = (self.named_sizes(), 100.0 * self.spread);
         write!(
             f,
             "{kernel} {fingerprint:016x} | {device} | {sizes} | {alternative} | {microseconds:.3} us | "
         )?;
-        write!(f, "{spread:.1} % | {estimated:.3} | driver {driver}")
+        write!(f, "{spread:.1} % | {estimated:.3} | {overestimate:.3} | driver {driver}")
     }
 }
 
 impl Record {
-    /// The weight of its alternative's clocks at near sizes: by what the estimate's choice was slower.
+    /// The weight of its alternative's clocks at near sizes. A record of the estimate's choice does not matter there.
     pub(super) fn near_weight(&self) -> u64 {
-        ((WEIGHT as f64 / self.estimated.max(1.0)) as u64).max(MIN_NEAR_WEIGHT)
+        if self.estimated <= 1.0 || self.overestimate <= 1.0 {
+            return WEIGHT;
+        }
+        ((WEIGHT as f64 / self.overestimate / (1.0 + NEAR_SLACK)) as u64).clamp(2, WEIGHT)
     }
 
     /// Its sizes as text: `M = 8192, N = 100`.
@@ -76,7 +92,8 @@ impl FromStr for Record {
     fn from_str(line: &str) -> Result<Record, Refusal> {
         let wrong = |part: &str| Refusal::new(format!("`{part}` is not this part of a record")).help(FORM);
         let parts: Vec<&str> = line.split('|').map(str::trim).collect();
-        let [name, device, sizes, alternative, time, spread, estimated, driver] = parts[..] else {
+        let [name, device, sizes, alternative, time, spread, estimated, overestimate, driver] = parts[..]
+        else {
             return Err(Refusal::new(format!("this line has {} parts", parts.len())).help(FORM));
         };
         let (kernel, fingerprint) = name.split_once(' ').ok_or_else(|| wrong(name))?;
@@ -102,6 +119,7 @@ impl FromStr for Record {
             microseconds: number(time, "us")?,
             spread: number(spread, "%")? / 100.0,
             estimated: number(estimated, "")?,
+            overestimate: number(overestimate, "")?,
             driver: driver.strip_prefix("driver ").ok_or_else(|| wrong(driver))?.to_owned(),
         })
     }
