@@ -1,9 +1,10 @@
 //! The choice of a softmax, layer norm or RMS norm for rows of a length: by lanes, in registers, in shared memory, or read twice.
 
-use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work, clusters_at_once};
+use super::{
+    BETWEEN, BLOCKS, Choice, DENSE, Matrix, OWN, PART, PROCESSORS, SHARED, SHORT, WIDEST, Work,
+    clusters_at_once,
+};
 
-/// Bytes of shared memory of a multiprocessor.
-const SHARED: usize = 227 * 1024;
 /// The bytes of these that a block needs besides its part of a row.
 const BESIDE: usize = 1536;
 /// Threads of a multiprocessor with 40 registers each.
@@ -204,11 +205,12 @@ impl Matrix {
         let from = columns + value - 1;
         // The threads and the tile of a block, and how many of these blocks are resident on a multiprocessor, where each of its `all`
         // threads has enough registers for `elements` elements.
-        let shape = |blocks: usize, (elements, all): (usize, usize)| {
+        let shape = |blocks: usize, (elements, all): (usize, usize), tiles: usize| {
             let part = from.div_ceil(blocks);
-            let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
+            let threads =
+                part.div_ceil(elements).next_multiple_of(32).clamp(if bytes < 4 { 64 } else { 128 }, 512);
             let width = part.next_multiple_of(threads * value);
-            (threads, width, (all / threads).min(SHARED / (weights * width * bytes + BESIDE)))
+            (threads, width, (all / threads).min(SHARED / (tiles * width * bytes + BESIDE)))
         };
         let constants = |blocks, (threads, width, resident), groups| {
             vec![("W", width), ("L", threads), ("V", value), ("C", blocks), ("G", groups), ("Q", resident)]
@@ -222,12 +224,12 @@ impl Matrix {
                 _ => (BETWEEN, (16, 1280)),
             };
             let blocks = few.max(from.div_ceil(longest).next_power_of_two());
-            let block = shape(blocks, kept);
+            let block = shape(blocks, kept, weights);
             let clusters = rows.div_ceil(5).max(PROCESSORS * block.2 / blocks).min(rows);
             return Some(self.own(kernel, &constants(blocks, block, clusters.div_ceil(value))));
         }
         // As many threads as possible for few rows with one weight.
-        if let (true, 1, block @ (_, ..=5120, _)) = (rows <= 48, weights, shape(BLOCKS, (16, 896)))
+        if let (true, 1, block @ (_, ..=5120, _)) = (rows <= 48, weights, shape(BLOCKS, (16, 896), weights))
             && bytes > 2
         {
             return Some(self.own(kernel, &constants(BLOCKS, block, 0)));
@@ -236,7 +238,7 @@ impl Matrix {
             // Shorter rows of single elements: as many for each thread as two weights leave registers for, or fewer in a tile that fits
             // the row better.
             (false, 2) if columns <= PART / 2 => {
-                let tile = |kept| shape(1, kept).1;
+                let tile = |kept| shape(1, kept, weights).1;
                 let (fewer, more) = ((24, 1152), (32, 1024));
                 [if tile(more) <= tile(fewer) { more } else { fewer }; 2]
             }
@@ -244,8 +246,9 @@ impl Matrix {
             (true, _) => [(16, 1152), (16, 896)],
             (false, _) => [(32, 960), (24, 1152)],
         };
-        let plan = |blocks: usize, kept: (usize, usize)| {
-            let (threads, width, resident) = shape(blocks, kept);
+        // Several rows of two bytes an element pass through a ring of two tiles in shared memory.
+        let plan = |blocks: usize, kept: (usize, usize), ring: usize| {
+            let (threads, width, resident) = shape(blocks, kept, weights + ring);
             if from.div_ceil(blocks) > 512 * kept.0 || resident < 2 {
                 return None;
             }
@@ -258,8 +261,12 @@ impl Matrix {
             // In picoseconds: an iteration moves its rows at 2.9 TB/s, and takes at least as long as its latencies; other resident blocks
             // hide a part of them.
             let clusters = (value * groups).min(rows);
-            let iteration = |rows: usize| (2 * rows * columns * bytes * 1000 / 2900 + 250_000).max(3_400_000);
+            let least = if ring > 0 { 2_400_000 } else { 3_400_000 };
+            let iteration = |rows: usize| (2 * rows * columns * bytes * 1000 / 2900 + 250_000).max(least);
             let iterations = rows.div_ceil(clusters);
+            if bytes < 4 && (iterations > 1) != (ring > 0) {
+                return None;
+            }
             let time = (iterations - 1) * iteration(clusters)
                 + iteration(rows - (iterations - 1) * clusters)
                 + (iterations - 1) * 600_000 / resident;
@@ -267,12 +274,17 @@ impl Matrix {
             let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
             // Rows that are all resident share no weights.
             let groups = if iterations == 1 { 0 } else { groups };
-            Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
+            let mut constants = constants(blocks, (threads, width, resident), groups);
+            constants.extend((ring > 0).then_some(("S", ring)));
+            Some(((time, order, kept.0), constants))
         };
         // Many shorter rows have a block each, or two.
         let shorter = bytes < 4 && columns <= PART && rows > 4 * PROCESSORS;
         let most = if shorter { columns.div_ceil(PART / 2) } else { BLOCKS };
-        let plans = (1..=most).flat_map(|blocks| kept.map(|kept| plan(blocks, kept))).flatten();
+        let rings: &[usize] = if bytes < 4 { &[0, 2] } else { &[0] };
+        let plans = (1..=most).flat_map(|blocks| kept.map(|kept| (blocks, kept)));
+        let plans =
+            plans.flat_map(|(blocks, kept)| rings.iter().filter_map(move |ring| plan(blocks, kept, *ring)));
         let (_, constants) = plans.min_by_key(|(time, _)| *time)?;
         Some(self.own(kernel, &constants))
     }
@@ -314,10 +326,7 @@ impl Matrix {
         }
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         if wide == 1 {
-            // The lanes of a warp have too many addresses of two weights; many elements of RMS norms for each thread.
-            if layernorm && (24 * SHORT + 1..=32 * SHORT).contains(&columns) {
-                return own(row, &[("W", columns.next_multiple_of(64)), ("L", 64), ("V", 1)]);
-            }
+            // Many elements of RMS norms for each thread.
             let few = !layernorm && (1280..=2304).contains(&columns);
             return self.in_rows(row, rows, if few { 64 } else { kept });
         }
@@ -350,6 +359,13 @@ impl Matrix {
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         let in_rows = |long, short, threads| self.in_rows(long, short, threads);
         let keeping = |elements| self.keeping(elements);
+        if columns <= DENSE && elem.bytes() < 4 && wide * (elem.bytes() as usize) < 8 {
+            return self.dense(match work {
+                Work::Softmax => "softmax_dense",
+                Work::Layernorm => "layernorm_dense",
+                _ => "rmsnorm_dense",
+            });
+        }
         // Fewer long rows than multiprocessors, and those whose single elements have two bytes.
         let few = match (work, elem.bytes()) {
             (Work::Softmax, _) => rows <= PROCESSORS && columns > PART / 4,
@@ -357,7 +373,7 @@ impl Matrix {
             _ => rows <= PROCESSORS && columns > 3 * PART / 4,
         };
         let least = match work {
-            Work::Layernorm if rows > 4 * PROCESSORS => 3 * PART / 16,
+            Work::Layernorm if rows > 4 * PROCESSORS => DENSE,
             Work::Layernorm => PART / 4,
             _ => PART / 2,
         };
