@@ -140,8 +140,8 @@ pub struct Shipped {
 /// All shipped kernels except for the [`pages`] and the [`models`].
 pub fn all() -> Vec<Shipped> {
     use memory::{
-        bodies, dense_rows, gather, long_rows, long_sums, pieces, products, resident_rows, rows, scans,
-        stencils, streamed_rows, sums, transpose, unaligned_rows,
+        bodies, dense_rows, gather, long_rows, long_sums, pieces, products, rows, scans, stencils,
+        streamed_rows, sums, transpose, unaligned_rows,
     };
     let shipped = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
     let mut kernels =
@@ -171,9 +171,6 @@ pub fn all() -> Vec<Shipped> {
         long_rows::softmax_long: "softmax of each row, a cluster for several rows, one after another",
         long_rows::layernorm_long: "layer norm of each row, a cluster for several rows, one after another",
         long_rows::rmsnorm_long: "RMS norm of each row, a cluster for several rows, one after another",
-        resident_rows::softmax_resident: "softmax of each row, kept on chip by a cluster",
-        resident_rows::layernorm_resident: "layer norm of each row, kept on chip by a cluster",
-        resident_rows::rmsnorm_resident: "RMS norm of each row, kept on chip by a cluster",
         streamed_rows::softmax_streamed: "softmax of each row, read twice by a cluster",
         streamed_rows::layernorm_streamed: "layer norm of each row, read twice by a cluster",
         streamed_rows::rmsnorm_streamed: "RMS norm of each row, read twice by a cluster",

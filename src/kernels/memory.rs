@@ -46,9 +46,6 @@ pub mod products;
 #[path = "../../examples/memory/reductions.rs"]
 mod reductions;
 #[allow(dead_code)]
-#[path = "../../examples/memory/resident_rows.rs"]
-pub mod resident_rows;
-#[allow(dead_code)]
 #[path = "../../examples/memory/rows.rs"]
 pub mod rows;
 #[allow(dead_code)]

@@ -12,7 +12,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("transpose", ["a", "b"]) => Some(transpose),
         (
             "softmax" | "softmax_row" | "softmax_rows" | "softmax_long" | "softmax_streamed"
-            | "softmax_resident" | "softmax_unaligned" | "softmax_dense",
+            | "softmax_unaligned" | "softmax_dense",
             ["x", "y"],
         ) => Some(softmax),
         (
@@ -20,14 +20,13 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             | "layernorm_rows"
             | "layernorm_long"
             | "layernorm_streamed"
-            | "layernorm_resident"
             | "layernorm_unaligned"
             | "layernorm_dense",
             ["x", "w", "b", "y", ..],
         ) => Some(layernorm),
         (
-            "rmsnorm_row" | "rmsnorm_rows" | "rmsnorm_long" | "rmsnorm_streamed" | "rmsnorm_resident"
-            | "rmsnorm_unaligned" | "rmsnorm_dense",
+            "rmsnorm_row" | "rmsnorm_rows" | "rmsnorm_long" | "rmsnorm_streamed" | "rmsnorm_unaligned"
+            | "rmsnorm_dense",
             ["x", "w", "y", ..],
         ) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) | ("sums_of_pieces", ["sums", "y"]) => Some(row_sums),

@@ -9,52 +9,16 @@ use super::{
 const BESIDE: usize = 1536;
 /// Threads of a multiprocessor with 40 registers each.
 const THREADS: usize = 1536;
-/// Elements for each thread of rows that are on chip all at once.
-const RESIDENT: usize = 128;
 
 impl Matrix {
-    /// Rows that multiprocessors keep on chip, all at once.
-    fn resident(&self, kernel: &'static str) -> Option<Choice> {
-        let Matrix { elem, rows, columns, wide, .. } = *self;
-        // Threads of a block, and the number of such blocks that fit a multiprocessor: seven eighths of a row are in
-        // shared memory.
-        let shape = |blocks: usize| {
-            let threads = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
-            (threads, SHARED / (threads * RESIDENT / 8 * 7 * elem.bytes() as usize + BESIDE))
-        };
-        // Four bytes an element keep the memory busy between the exchanges of `…_long`, unless weights are read too.
-        if elem.bytes() > 2 && self.work != Work::Layernorm {
-            return None;
-        }
-        // Blocks that occupy three quarters of the device, and are resident at once.
-        let fits = |blocks: &usize| {
-            let (threads, resident) = shape(*blocks);
-            let most = clusters_at_once(*blocks, resident);
-            rows <= most && 4 * rows * blocks >= 3 * PROCESSORS && threads <= 1024
-        };
-        let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;
-        let (threads, resident) = shape(blocks);
-        // Shorter parts are not faster; asynchronous copies have four bytes or more.
-        if threads * RESIDENT <= 2 * PART || wide * (elem.bytes() as usize) < 4 {
-            return None;
-        }
-        // One block of a cluster on each multiprocessor: `…_long` overlaps more, unless it reduces two times.
-        if blocks > 1 && resident == 1 && self.work != Work::Layernorm {
-            return None;
-        }
-        let constants =
-            [("W", threads * RESIDENT), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)];
-        Some(self.own(kernel, &constants))
-    }
-
-    /// Rows that one block does not keep in registers: in the shared memory of clusters, all at once or one after another, or
-    /// read twice.
+    /// Rows that one block does not keep in registers: in the shared memory of clusters, one after another, or read
+    /// twice.
     fn longer(&self) -> Option<Choice> {
         let Matrix { elem, rows, columns, wide, .. } = *self;
-        let [resident, long, streamed] = match self.work {
-            Work::Softmax => ["softmax_resident", "softmax_long", "softmax_streamed"],
-            Work::Layernorm => ["layernorm_resident", "layernorm_long", "layernorm_streamed"],
-            _ => ["rmsnorm_resident", "rmsnorm_long", "rmsnorm_streamed"],
+        let [long, streamed] = match self.work {
+            Work::Softmax => ["softmax_long", "softmax_streamed"],
+            Work::Layernorm => ["layernorm_long", "layernorm_streamed"],
+            _ => ["rmsnorm_long", "rmsnorm_streamed"],
         };
         if columns <= PART {
             return None;
@@ -84,11 +48,6 @@ impl Matrix {
                 }
                 _ => return Some(self.in_registers("rmsnorm_row", 3 * PART / 4, 24)),
             }
-        }
-        if self.wide == wide
-            && let Some(choice) = self.resident(resident)
-        {
-            return Some(choice);
         }
         // Two shifted weights cost more than narrower accesses of several elements, unless there are many longer rows. Asynchronous copies
         // have four bytes or more.

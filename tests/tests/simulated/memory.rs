@@ -84,23 +84,12 @@ fn few_long_rows_between_vectors() {
     }
 }
 
-/// Few long rows are kept on chip, where all of them have room at once.
+/// Long rows are kept in the shared memory of clusters.
 #[test]
-fn rows_that_are_resident() {
+fn rows_of_clusters() {
     let check = |elem, rows, columns, wanted: &str| {
         assert_eq!(choose(Work::Softmax, elem, rows, columns).to_string(), wanted, "{rows}x{columns}");
     };
-    check(Elem::Bf16, 64, 131_072, "softmax_resident T=bf16 W=65536 L=512 V=8 C=2 Q=2");
-    check(Elem::Bf16, 128, 131_072, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=1 Q=1");
-    check(Elem::Bf16, 260, 50_000, "softmax_resident T=bf16 W=53248 L=416 V=8 C=1 Q=2");
-    for (elem, columns, wanted) in [
-        (Elem::F32, 131_072, "layernorm_resident T=f32 W=65536 L=512 V=4 C=2 Q=1"),
-        (Elem::Bf16, 262_144, "layernorm_resident T=bf16 W=131072 L=1024 V=8 C=2 Q=1"),
-    ] {
-        assert_eq!(choose(Work::Layernorm, elem, 64, columns).to_string(), wanted, "64x{columns}");
-    }
-    // More than are resident at once, one block of a cluster for each multiprocessor, more than fit on chip, and elements of
-    // four bytes.
     check(Elem::Bf16, 64, 262_144, "softmax_long T=bf16 W=32768 L=256 V=8 C=8 G=45 Q=3");
     let norm = choose(Work::Rmsnorm, Elem::Bf16, 64, 262_144).to_string();
     assert_eq!(norm, "rmsnorm_long T=bf16 W=32768 L=512 V=8 C=8 G=45 Q=3");
