@@ -127,7 +127,7 @@ impl Matrix {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
-        if self.work != Work::Softmax {
+        if self.work != Work::Softmax || self.elem.bytes() < 4 {
             return (columns <= BLOCKS * BETWEEN).then(|| self.by_clusters()).flatten();
         }
         // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work: many
@@ -138,11 +138,7 @@ impl Matrix {
             return None;
         }
         let part = columns.div_ceil(blocks);
-        let elements = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
-            (true, true) => 28,
-            (true, false) => 16,
-            (false, _) => 32,
-        };
+        let elements = if few < BLOCKS / 4 { 28 } else { 16 };
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
         if blocks > 8 && rows > 4 * clusters_at_once(blocks, 1152 / threads) {
             return None;
@@ -151,12 +147,13 @@ impl Matrix {
         Some(self.own("softmax_unaligned", &[("W", width), ("L", threads), ("V", value), ("C", blocks)]))
     }
 
-    /// Norms of such rows: a cluster takes several of them, which share its weights.
+    /// The same where a cluster takes several of them, which share its weights.
     fn by_clusters(&self) -> Option<Choice> {
         let Matrix { work, elem, rows, columns, .. } = *self;
         let bytes = elem.bytes() as usize;
         let value = WIDEST / bytes;
         let (kernel, weights) = match work {
+            Work::Softmax => ("softmax_unaligned", 0),
             Work::Layernorm => ("layernorm_unaligned", 2),
             _ => ("rmsnorm_unaligned", 1),
         };
@@ -203,6 +200,7 @@ impl Matrix {
             }
             (true, 1) => [(28, 768), (16, 1152)],
             (true, _) => [(16, 1152), (16, 896)],
+            (false, 0) => [(32, 1024), (24, 1152)],
             (false, _) => [(32, 960), (24, 1152)],
         };
         // Several rows of two bytes an element pass through a ring of two tiles in shared memory.
