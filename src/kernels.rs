@@ -196,7 +196,6 @@ pub fn all() -> Vec<Shipped> {
         dense_rows::cumulative_sums_dense: "cumulative sums along short rows of a matrix without gaps",
         scans::cumulative_sums_unaligned: "cumulative sums along rows that are not aligned to vectors",
         gather::gather_rows: "rows of a table by their indices",
-        gather::gather_short: "short rows of a table by their indices",
         gather::gather_unaligned: "rows of a table by their indices, rows that are not aligned to vectors",
         gather::histogram: "counts of values",
         stencils::stencil_5: "five-point stencil of a matrix",

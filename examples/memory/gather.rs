@@ -19,21 +19,7 @@ pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize 
     copy(own, to);
 }
 
-/// The same for short rows: G neighbouring lanes have R rows, one for each 256 / G.
-#[kernel(T = f32 | f16 | bf16, overlaps)]
-pub fn gather_short<T, const R: usize = 4, const W: usize = 80, const G: usize = 16>(
-    table: &Tensor<T, (K, N), (ldt, _1)>,
-    ids: &Tensor<i32, M>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
-) {
-    at_most(N, W);
-    let threads = layout!((256 / G, G) : (G, 1));
-    let to = parallelize(tile(y, (256 / G * R, W), (block.x, 0)), threads, thread.x);
-    let rows = map(parallelize(tile(ids, 256 / G * R, block.x), threads, thread.x, (1, _)), |row| row);
-    copy(map((rows.along(0), to), |row, _, at| table[(row, at.1)]), to);
-}
-
-/// The same for longer rows that begin between vectors: vectors of y are aligned, and those of the table are shifted. Each block has W
+/// The same for rows that begin between vectors: vectors of y are aligned, and those of the table are shifted. Each block has W
 /// elements of a row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gather_unaligned<T, const W: usize = 2048, const L: usize = 256, const V: usize = 4>(

@@ -109,16 +109,19 @@ pub fn column_sums<
     x: &Tensor<T, (N, M), (_1, ldx)>,
     y: &mut Tensor<f32, { (N, P) }, (_1, ldy)>,
 ) {
-    let (threads, c) = (layout!((G, Y) : (1, G)), walk(ceil_div(N + S - 1, G * V), block.x));
-    let before = block.y % S * ldx % S;
+    let threads = layout!((G, Y) : (1, G));
+    let c = if S > 1 { walk(ceil_div(N + S - 1, G * V), block.x) } else { block.x };
+    let (before, tiles) = (block.y % S * ldx % S, tile(x, (G * V, S * B), (c, _)));
+    let apart = |rows| regroup(shift(rows, (-before, 0)), (G * V, S, B))[(_, block.y % S, _)];
     let own = |k| {
-        let rows = tile(x, (G * V, S * B), (c, P / S * k + block.y / S));
-        let rows = regroup(shift(rows, (-before, 0)), (G * V, S, B))[(_, block.y % S, _)];
-        parallelize(rows, threads, thread.x, values = (V, 1))
+        let rows = tiles[(_, _, P / S * k + block.y / S)];
+        parallelize(if S > 1 { apart(rows) } else { rows }, threads, thread.x, values = (V, 1))
     };
     let mut total = registers::<f32>((V, 1), 0.0);
-    for k in 0..ceil_div(M, P * B) {
-        let part = map(own(k), |x| x);
+    for k in 0..ceil_div(tiles.size(2), P / S) {
+        // Vectors that the end of a row divides are loaded as they are.
+        let part = if S > 1 { registers_like(own(k), 0) } else { registers_like::<f32>(own(k), 0.0) };
+        copy(own(k), part);
         total = map((total, sum(map(part, |x| x as f32), 1, out_of_bounds = 0.0)), |t, s| t + s);
     }
     let between = shared::<f32>(layout!((G * V, Y)));

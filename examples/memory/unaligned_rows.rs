@@ -6,15 +6,6 @@
 
 use tilewright::prelude::*;
 
-/// The next rows of a cluster, copied to shared memory.
-#[device]
-fn ring<T>(width: usize, threads: Arrangement, values: usize) -> (View, View) {
-    let rows = shared::<T>(layout!((1, width)));
-    // An element of the second vector, which is in the row.
-    let near = parallelize(tile(rows, (1, 1), (0, values)), threads, thread.x, (1, _));
-    (parallelize(rows, threads, thread.x, values = (1, values)), near)
-}
-
 /// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row. With S > 0 the next S - 1 of
 /// every V * G-th row are copied to shared memory meanwhile; else a cluster has one row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
@@ -31,7 +22,6 @@ pub fn softmax_unaligned<
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
-    use self::ring;
     use super::long_rows::piece;
     use super::reductions::{merged, power, powers};
     at_most(N, C * W + 1 - V);
@@ -52,7 +42,7 @@ pub fn softmax_unaligned<
     };
     // Elements after the end of the row are minus infinity; exp of it is 0.
     if S > 0 {
-        let (rows, _) = ring::<T>(W, threads, V);
+        let rows = parallelize(shared::<T>(layout!((1, W))), threads, thread.x, values = (1, V));
         for k in pipelined(0..ceil_div(max(M - group, 0), V * G), stages = S) {
             let i = V * G * k + group;
             copy(from(i), rows, fill = f32::NEG_INFINITY);
@@ -74,21 +64,7 @@ fn weights<T>(from: View, width: usize, threads: Arrangement, values: usize) -> 
     own
 }
 
-/// A block's part of a row: its number of elements, their mean, and the sum of the squares of their differences from it, from their
-/// differences from `near`. Elements outside of the row are 0.
-#[device]
-fn part_moments(off: View, near: View, count: usize) -> (View, View, View) {
-    use super::reductions::moments;
-    let add = |(a, s), (b, t)| (a + b, s + t);
-    let (total, squares) = block_reduce(moments(off), (0.0, 0.0), add, out_of_bounds = (0.0, 0.0));
-    map((near, total, squares), |near, total, squares| {
-        let off = total / (max(count, 1) as f32);
-        (count as f32, near as f32 + off, max(fma(-off, total, squares), 0.0))
-    })
-}
-
-/// y = w · (x - mean x) / √(variance x + eps) + b along rows. With S > 0 the next S - 1 rows are copied to shared memory meanwhile, else
-/// the next row to registers; with G = 0 there is none.
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn layernorm_unaligned<
     T,
@@ -98,7 +74,6 @@ pub fn layernorm_unaligned<
     const C: usize = 1,
     const G: usize = 16,
     const Q: usize = 0,
-    const S: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ld, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
@@ -106,8 +81,9 @@ pub fn layernorm_unaligned<
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use self::{part_moments, ring, weights};
+    use self::weights;
     use super::long_rows::{both_realigned, piece};
+    use super::reductions::{factor_of, moments};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
@@ -115,46 +91,39 @@ pub fn layernorm_unaligned<
     let (before, threads) = (group * ld % V, layout!((1, L)));
     let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
     let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
-    let begin = W * part - before;
-    let count = max(min(N, begin + W) - max(begin, 0), 0);
-    let result = |i, row, near, w, b| {
-        let inside = |x, _, near, at| if at.1 >= 0 && at.1 < N { x as f32 - (near as f32) } else { 0.0 };
-        let here = part_moments(map((row, to(i), near), inside), near, count);
-        let merge = |(n, mean, s), (k, other, t)| {
-            let (off, part) = (other - mean, k / max(n + k, 1.0));
-            (n + k, fma(off, part, mean), fma(off * off, n * part, s + t))
-        };
-        let none = (0.0, 0.0, 0.0);
-        let (n, mean, squares) = cluster_reduce(here, none, merge, out_of_bounds = none, per_block = true);
-        let factor = map((squares, n), |squares, n| rsqrt(squares / n + eps));
-        map((row, mean, factor, w, b), |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32))
-    };
+    let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
+    let (row, near) =
+        (registers_like(from(min(group, M - 1)), 0), registers_like(first(min(group, M - 1)), 0));
+    copy(from(min(group, M - 1)), row);
+    copy(first(min(group, M - 1)), near);
     let own = |of| piece(of, 0, part, W, threads, V, before);
     let shared = |of| weights::<T>(own(of), W, threads, V);
-    if S > 0 {
-        let ((rows, near), w, b) = (ring::<T>(W, threads, V), shared(w), shared(b));
-        for k in pipelined(0..ceil_div(max(M - group, 0), V * G), stages = S) {
-            let i = V * G * k + group;
-            copy(from(i), rows);
-            copy(result(i, map(rows, |x| x), map(near, |x| x), w, b), to(i));
+    let (w, b) = if G > 0 { (shared(w), shared(b)) } else { both_realigned(own(w), own(b)) };
+    for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
+        let i = V * G * k + group;
+        // Differences from the first element, so that their sums suffer less from cancellation.
+        let off = |x, _, near, at| if at.1 >= 0 && at.1 < N { x as f32 - (near as f32) } else { 0.0 };
+        let off = map((row, to(i), near), off);
+        let (total, squares) = cluster_reduce(
+            moments(off),
+            (0.0, 0.0),
+            |(a, s), (b, t)| (a + b, s + t),
+            out_of_bounds = (0.0, 0.0),
+        );
+        let mean = map((near, total), |near, total| near as f32 + total / N as f32);
+        let factor = map((total, squares), |total, squares| factor_of(total, squares, N as f32, eps));
+        let made = map((row, mean, factor, w, b), |x, mean, f, w, b| {
+            (x as f32 - mean) * f * (w as f32) + (b as f32)
+        });
+        if G > 0 {
+            copy(from(i + V * G), row);
+            copy(first(i + V * G), near);
         }
-    } else {
-        let first = |i| parallelize(tile(x, (1, 1), (i, 0)), threads, thread.x, (1, _));
-        let (row, near) = (map(from(min(group, M - 1)), |x| x), map(first(min(group, M - 1)), |x| x));
-        let (w, b) = if G > 0 { (shared(w), shared(b)) } else { both_realigned(own(w), own(b)) };
-        for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
-            let i = V * G * k + group;
-            let made = result(i, row, near, w, b);
-            if G > 0 {
-                copy(from(i + V * G), row);
-                copy(first(i + V * G), near);
-            }
-            copy(made, to(i));
-        }
+        copy(made, to(i));
     }
 }
 
-/// y = w · x / √(mean x² + eps) along rows, likewise.
+/// y = w · x / √(mean x² + eps) along rows.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn rmsnorm_unaligned<
     T,
@@ -164,14 +133,13 @@ pub fn rmsnorm_unaligned<
     const C: usize = 1,
     const G: usize = 16,
     const Q: usize = 0,
-    const S: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ld, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
     eps: f32,
 ) {
-    use self::{ring, weights};
+    use self::weights;
     use super::long_rows::{piece, realigned};
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
@@ -180,30 +148,19 @@ pub fn rmsnorm_unaligned<
     let (before, threads) = (group * ld % V, layout!((1, L)));
     let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
     let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
-    let result = |row, w| {
-        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), out_of_bounds = 0.0));
-        let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
-        map((row, factor, w), |x, f, w| x as f32 * f * (w as f32))
-    };
+    let row = registers_like(from(min(group, M - 1)), 0);
+    copy(from(min(group, M - 1)), row);
     let own = piece(w, 0, part, W, threads, V, before);
     let w = if G > 0 { weights::<T>(own, W, threads, V) } else { realigned(own) };
-    if S > 0 {
-        let (rows, _) = ring::<T>(W, threads, V);
-        for k in pipelined(0..ceil_div(max(M - group, 0), V * G), stages = S) {
-            let i = V * G * k + group;
-            copy(from(i), rows);
-            copy(result(map(rows, |x| x), w), to(i));
+    for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
+        let i = V * G * k + group;
+        let squares = cluster_sum(sum(map(row, |x| (x as f32) * (x as f32)), out_of_bounds = 0.0));
+        let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
+        let made = map((row, factor, w), |x, f, w| x as f32 * f * (w as f32));
+        if G > 0 {
+            copy(from(i + V * G), row);
         }
-    } else {
-        let row = map(from(min(group, M - 1)), |x| x);
-        for k in 0..(if G > 0 { ceil_div(M - group, V * G) } else { 1 }) {
-            let i = V * G * k + group;
-            let made = result(row, w);
-            if G > 0 {
-                copy(from(i + V * G), row);
-            }
-            copy(made, to(i));
-        }
+        copy(made, to(i));
     }
 }
 

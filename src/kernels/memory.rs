@@ -172,8 +172,8 @@ const CLUSTERS: [[usize; BLOCKS]; 8] = [
     [924, 462, 287, 216, 171, 141, 124, 107, 88, 79, 72, 65, 58, 58, 51, 49],
     [1056, 528, 327, 248, 193, 163, 139, 124, 102, 88, 81, 74, 67, 65, 58, 58],
 ];
-/// The longest row of a matrix without gaps that lanes keep in registers.
-const DENSE: usize = 1024;
+/// The longest row of a matrix without gaps for which lanes read shared memory.
+const DENSE: usize = 256;
 /// Bytes of shared memory of a multiprocessor.
 const SHARED: usize = 227 * 1024;
 /// Blocks that keep the memory busy.
@@ -221,7 +221,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, if rows < BUSY { 4 } else { 8 })
         }
         Work::ColumnSums => matrix.column_sums(),
-        Work::Gemv if matrix.wide == 1 && elem.bytes() < 4 && columns <= DENSE => matrix.dense("gemv_dense"),
+        Work::Gemv if matrix.is_dense() && columns <= DENSE => matrix.dense("gemv_dense"),
         Work::Gemv if columns <= matrix.longest_by_lanes() => matrix.by_lanes("gemv_short"),
         Work::Gemv if columns > PART && wide < WIDEST / elem.bytes() as usize => matrix.gemv(),
         // Equal tiles of up to 2688 single elements of two bytes.
@@ -231,13 +231,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         Work::Gemv => matrix.by_blocks("gemv", wide, if wide == 1 { 17 } else { 4 }),
         Work::Gravity => own("gravity", &[]),
-        Work::Gather if columns <= if wide * elem.bytes() as usize == WIDEST { 8 * wide } else { 8 * 32 } => {
-            // About six elements for each lane, of four rows.
-            let lanes = columns.div_ceil(6).next_power_of_two().min(32);
-            let each = columns.div_ceil(lanes);
-            own("gather_short", &[("R", (24 / each).clamp(1, 8)), ("W", each * lanes), ("G", lanes)])
-        }
-        Work::Gather if wide < WIDEST / elem.bytes() as usize => {
+        Work::Gather if wide < WIDEST / elem.bytes() as usize && columns > 256 => {
             // Up to two vectors for each thread.
             let value = WIDEST / elem.bytes() as usize;
             let vectors = (columns + value - 1).div_ceil(value);
@@ -288,7 +282,8 @@ impl Matrix {
         }
         if let Some(value) = self.apart() {
             let across = (columns + value - 1).div_ceil(32 * value);
-            return (64, value * (8 * PROCESSORS / across / value).clamp(1, rows.div_ceil(64 * value)));
+            let most = rows.div_ceil(64 * value).min(256 / value);
+            return (64, value * (8 * PROCESSORS / across / value).clamp(1, most));
         }
         // Few columns need long tiles, unless that leaves multiprocessors without work.
         let most = if columns >= 4096 || wide == 1 { 64 } else { 512 / elem.bytes() as usize };
@@ -421,13 +416,18 @@ impl Matrix {
         self.own(kernel, &[("W", width), ("R", rows), ("V", wide), ("G", lanes)])
     }
 
+    /// Are there many elements of two bytes in rows that begin between vectors of four of them?
+    fn is_dense(&self) -> bool {
+        self.elem.bytes() < 4 && self.wide < 4 && self.rows * self.columns > 7_000_000
+    }
+
     /// Lanes for some rows of a matrix without gaps, whose tiles are copied to shared memory.
     fn dense(&self, kernel: &'static str) -> Choice {
         let Matrix { work, elem, rows, columns, .. } = *self;
         const THREADS: usize = 128;
         const TILE: usize = 30 << 10;
-        // The fewest that leave each lane up to 18 elements.
-        let lanes = columns.div_ceil(18).next_power_of_two().min(32);
+        // The fewest that leave each lane up to 20 elements.
+        let lanes = columns.div_ceil(20).next_power_of_two().min(32);
         let each = columns.div_ceil(lanes);
         // A tile begins at a vector. It has about 30 kB, and each multiprocessor has some tiles.
         let at_once = THREADS / lanes;

@@ -48,7 +48,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             ["x", "y"],
         ) => Some(cumulative_sums),
         ("gemv" | "gemv_short" | "gemv_unaligned" | "gemv_dense", ["a", "x", "y"]) => Some(gemv),
-        ("gather_rows" | "gather_short" | "gather_unaligned", ["table", "ids", "y"]) => Some(gather_rows),
+        ("gather_rows" | "gather_unaligned", ["table", "ids", "y"]) => Some(gather_rows),
         ("histogram", ["x", "bins"]) => Some(histogram),
         ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),
         ("linear" | "linear_hopper", ["a", "w", "bias", "c"]) => Some(linear),

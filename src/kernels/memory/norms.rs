@@ -159,12 +159,13 @@ impl Matrix {
         };
         // A row, and the elements before it in its first vector.
         let from = columns + value - 1;
+        // Shared memory has the weights, or the next row and this one.
+        let tiles = if weights > 0 { weights } else { 2 };
         // The threads and the tile of a block, and how many of these blocks are resident on a multiprocessor, where each of its `all`
         // threads has enough registers for `elements` elements.
-        let shape = |blocks: usize, (elements, all): (usize, usize), tiles: usize| {
+        let shape = |blocks: usize, (elements, all): (usize, usize)| {
             let part = from.div_ceil(blocks);
-            let threads =
-                part.div_ceil(elements).next_multiple_of(32).clamp(if bytes < 4 { 64 } else { 128 }, 512);
+            let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
             let width = part.next_multiple_of(threads * value);
             (threads, width, (all / threads).min(SHARED / (tiles * width * bytes + BESIDE)))
         };
@@ -180,12 +181,12 @@ impl Matrix {
                 _ => (BETWEEN, (16, 1280)),
             };
             let blocks = few.max(from.div_ceil(longest).next_power_of_two());
-            let block = shape(blocks, kept, weights);
+            let block = shape(blocks, kept);
             let clusters = rows.div_ceil(5).max(PROCESSORS * block.2 / blocks).min(rows);
             return Some(self.own(kernel, &constants(blocks, block, clusters.div_ceil(value))));
         }
         // As many threads as possible for few rows with one weight.
-        if let (true, 1, block @ (_, ..=5120, _)) = (rows <= 48, weights, shape(BLOCKS, (16, 896), weights))
+        if let (true, 1, block @ (_, ..=5120, _)) = (rows <= 48, weights, shape(BLOCKS, (16, 896)))
             && bytes > 2
         {
             return Some(self.own(kernel, &constants(BLOCKS, block, 0)));
@@ -194,7 +195,7 @@ impl Matrix {
             // Shorter rows of single elements: as many for each thread as two weights leave registers for, or fewer in a tile that fits
             // the row better.
             (false, 2) if columns <= PART / 2 => {
-                let tile = |kept| shape(1, kept, weights).1;
+                let tile = |kept| shape(1, kept).1;
                 let (fewer, more) = ((24, 1152), (32, 1024));
                 [if tile(more) <= tile(fewer) { more } else { fewer }; 2]
             }
@@ -203,9 +204,8 @@ impl Matrix {
             (false, 0) => [(32, 1024), (24, 1152)],
             (false, _) => [(32, 960), (24, 1152)],
         };
-        // Several rows of two bytes an element pass through a ring of two tiles in shared memory.
-        let plan = |blocks: usize, kept: (usize, usize), ring: usize| {
-            let (threads, width, resident) = shape(blocks, kept, weights + ring);
+        let plan = |blocks: usize, kept: (usize, usize)| {
+            let (threads, width, resident) = shape(blocks, kept);
             if from.div_ceil(blocks) > 512 * kept.0 || resident < 2 {
                 return None;
             }
@@ -218,12 +218,8 @@ impl Matrix {
             // In picoseconds: an iteration moves its rows at 2.9 TB/s, and takes at least as long as its latencies; other resident blocks
             // hide a part of them.
             let clusters = (value * groups).min(rows);
-            let least = if ring > 0 { 2_400_000 } else { 3_400_000 };
-            let iteration = |rows: usize| (2 * rows * columns * bytes * 1000 / 2900 + 250_000).max(least);
+            let iteration = |rows: usize| (2 * rows * columns * bytes * 1000 / 2900 + 250_000).max(3_400_000);
             let iterations = rows.div_ceil(clusters);
-            if bytes < 4 && (iterations > 1) != (ring > 0) {
-                return None;
-            }
             let time = (iterations - 1) * iteration(clusters)
                 + iteration(rows - (iterations - 1) * clusters)
                 + (iterations - 1) * 600_000 / resident;
@@ -232,16 +228,13 @@ impl Matrix {
             // Rows that are all resident share no weights.
             let groups = if iterations == 1 { 0 } else { groups };
             let mut constants = constants(blocks, (threads, width, resident), groups);
-            constants.extend((ring > 0).then_some(("S", ring)));
+            constants.extend((weights == 0 && groups > 0).then_some(("S", 2)));
             Some(((time, order, kept.0), constants))
         };
         // Many shorter rows have a block each, or two.
         let shorter = bytes < 4 && columns <= PART && rows > 4 * PROCESSORS;
         let most = if shorter { columns.div_ceil(PART / 2) } else { BLOCKS };
-        let rings: &[usize] = if bytes < 4 { &[0, 2] } else { &[0] };
-        let plans = (1..=most).flat_map(|blocks| kept.map(|kept| (blocks, kept)));
-        let plans =
-            plans.flat_map(|(blocks, kept)| rings.iter().filter_map(move |ring| plan(blocks, kept, *ring)));
+        let plans = (1..=most).flat_map(|blocks| kept.map(|kept| plan(blocks, kept))).flatten();
         let (_, constants) = plans.min_by_key(|(time, _)| *time)?;
         Some(self.own(kernel, &constants))
     }
@@ -316,7 +309,9 @@ impl Matrix {
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         let in_rows = |long, short, threads| self.in_rows(long, short, threads);
         let keeping = |elements| self.keeping(elements);
-        if columns <= DENSE && elem.bytes() < 4 && wide * (elem.bytes() as usize) < 8 {
+        // A softmax of longer rows is as fast by single elements.
+        let longest = if work == Work::Softmax { 64 } else { DENSE };
+        if self.is_dense() && columns <= longest {
             return self.dense(match work {
                 Work::Softmax => "softmax_dense",
                 Work::Layernorm => "layernorm_dense",
@@ -330,7 +325,7 @@ impl Matrix {
             _ => rows <= PROCESSORS && columns > 3 * PART / 4,
         };
         let least = match work {
-            Work::Layernorm if rows > 4 * PROCESSORS => DENSE,
+            Work::Layernorm if rows > 4 * PROCESSORS => 3 * PART / 16,
             Work::Layernorm => PART / 4,
             _ => PART / 2,
         };
