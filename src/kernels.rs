@@ -140,7 +140,7 @@ pub struct Shipped {
 /// All shipped kernels except for the [`pages`] and the [`models`].
 pub fn all() -> Vec<Shipped> {
     use memory::{
-        bodies, gather, long_rows, long_sums, pieces, products, resident_rows, rows, scans, stencils,
+        bodies, dense_rows, gather, long_rows, long_sums, pieces, products, rows, scans, stencils,
         streamed_rows, sums, transpose, unaligned_rows,
     };
     let shipped = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
@@ -164,12 +164,13 @@ pub fn all() -> Vec<Shipped> {
         rows::layernorm_rows: "layer norm of each row, a warp per row",
         rows::rmsnorm_row: "RMS norm of each row, a block per row",
         rows::rmsnorm_rows: "RMS norm of each row, a warp per row",
+        dense_rows::softmax_dense: "softmax of each short row of a matrix without gaps",
+        dense_rows::layernorm_dense: "layer norm of each short row of a matrix without gaps",
+        dense_rows::rmsnorm_dense: "RMS norm of each short row of a matrix without gaps",
+        dense_rows::gemv_dense: "y = A·x for short rows of a matrix without gaps",
         long_rows::softmax_long: "softmax of each row, a cluster for several rows, one after another",
         long_rows::layernorm_long: "layer norm of each row, a cluster for several rows, one after another",
         long_rows::rmsnorm_long: "RMS norm of each row, a cluster for several rows, one after another",
-        resident_rows::softmax_resident: "softmax of each row, kept on chip by a cluster",
-        resident_rows::layernorm_resident: "layer norm of each row, kept on chip by a cluster",
-        resident_rows::rmsnorm_resident: "RMS norm of each row, kept on chip by a cluster",
         streamed_rows::softmax_streamed: "softmax of each row, read twice by a cluster",
         streamed_rows::layernorm_streamed: "layer norm of each row, read twice by a cluster",
         streamed_rows::rmsnorm_streamed: "RMS norm of each row, read twice by a cluster",
@@ -192,9 +193,10 @@ pub fn all() -> Vec<Shipped> {
         pieces::rmsnorm_of_pieces: "RMS norm of each row, from the sums of its pieces",
         pieces::piece_maxima: "maxima of pieces of rows, and sums of powers",
         pieces::softmax_of_pieces: "softmax of each row, from the maxima and sums of its pieces",
-        scans::cumulative_sums_short: "cumulative sums along short rows, a warp per row",
+        dense_rows::cumulative_sums_dense: "cumulative sums along short rows of a matrix without gaps",
         scans::cumulative_sums_unaligned: "cumulative sums along rows that are not aligned to vectors",
         gather::gather_rows: "rows of a table by their indices",
+        gather::gather_unaligned: "rows of a table by their indices, rows that are not aligned to vectors",
         gather::histogram: "counts of values",
         stencils::stencil_5: "five-point stencil of a matrix",
         stencils::stencil_7: "seven-point stencil in three dimensions",

@@ -19,6 +19,21 @@ pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize 
     copy(own, to);
 }
 
+/// The same for rows that begin between vectors: vectors of y are aligned, and those of the table are shifted. Each block has W
+/// elements of a row.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
+pub fn gather_unaligned<T, const W: usize = 2048, const L: usize = 256, const V: usize = 4>(
+    table: &Tensor<T, (K, N), (ldt, _1)>,
+    ids: &Tensor<i32, M>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+) {
+    use super::long_rows::realigned;
+    let (p, i) = walk((ceil_div(N + V - 1, W), M), block.x);
+    let (row, before) = (tile(ids, 1, i), i * ldy % V);
+    let own = |of| parallelize(shift(of, (0, -before)), layout!((1, L)), thread.x, values = (1, V));
+    copy(realigned(own(tile(table, (1, W), (row[(0)], p)))), own(tile(y, (1, W), (i, p))));
+}
+
 /// Adds to each of B bins how often its number occurs in x; other numbers are not counted. Each of P blocks reads
 /// every P-th tile. In a block, G groups of threads have separate counts in shared memory.
 #[kernel]

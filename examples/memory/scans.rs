@@ -59,37 +59,6 @@ pub fn cumulative_sums<
     }
 }
 
-/// The same for short rows, through shared memory: G neighbouring lanes scan R rows, and each has K neighbouring elements of a row.
-/// An odd K avoids bank conflicts. V neighbouring elements are loaded and stored at once, where V divides R.
-#[kernel(T = f32 | f16 | bf16, overlaps)]
-pub fn cumulative_sums_short<
-    T,
-    const K: usize = 9,
-    const E: usize = 0,
-    const G: usize = 32,
-    const R: usize = 1,
-    const V: usize = 1,
->(
-    x: &Tensor<T, (M, N), (ldx, _1)>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
-) {
-    at_most(N, G * K);
-    let (threads, along) = (layout!((256 / G, G) : (G, 1)), layout!((256 / G * V, G / V) : (G / V, 1)));
-    let between = shared::<f32>(layout!((256 / G * R, G * K) : (G * K, 1)));
-    let spread = parallelize(between, along, thread.x, values = (1, V));
-    let own = parallelize(between, threads, thread.x, values = (1, K));
-    let from = tile(x, (256 / G * R, G * K), (block.x, 0));
-    let to = tile(y, (256 / G * R, G * K), (block.x, 0));
-    copy(map(parallelize(from, along, thread.x, values = (1, V)), |x| x as f32), spread);
-    sync_threads();
-    let mut all = registers::<f32>((R, 1), 0.0);
-    let sums = scan(map(own, |x| x), 0.0, |a, b| a + b, mode = 1, exclusive = E > 0, carry = &mut all);
-    let before = warp_scan(all, 0.0, |a, b| a + b, exclusive = true, lanes = G);
-    map((sums, before), own, |sum, before| before + sum);
-    sync_threads();
-    copy(map(spread, |x| x), parallelize(to, along, thread.x, values = (1, V)));
-}
-
 /// Sums of the pieces of each row. A piece is Q tiles of W elements. The first begins at an aligned address, up to V - 1 elements
 /// before the row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]

@@ -6,7 +6,8 @@
 
 use tilewright::prelude::*;
 
-/// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
+/// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row. With S > 0 the next S - 1 of
+/// every V * G-th row are copied to shared memory meanwhile; else a cluster has one row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn softmax_unaligned<
     T,
@@ -14,7 +15,9 @@ pub fn softmax_unaligned<
     const L: usize = 192,
     const V: usize = 4,
     const C: usize = 1,
+    const G: usize = 0,
     const Q: usize = 0,
+    const S: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ld, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
@@ -24,23 +27,32 @@ pub fn softmax_unaligned<
     at_most(N, C * W + 1 - V);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, i) = walk((C, M), block.x);
-    let (before, threads) = (i * ld % V, layout!((1, L)));
-    let (from, to) = (piece(x, i, part, W, threads, V, before), piece(y, i, part, W, threads, V, before));
-    let row = registers_like::<f32>(from, 0.0);
+    let (part, group) = walk((C, if G > 0 { V * G } else { M }), block.x);
+    let threads = layout!((1, L));
+    let from = |i| piece(x, i, part, W, threads, V, i * ld % V);
+    let to = |i| piece(y, i, part, W, threads, V, i * ld % V);
+    let result = |row| {
+        let (here, grown, total) = powers(row);
+        let merge = |(a, s), (b, t)| merged(a, s, b, t);
+        let none = (f32::MIN, 0.0);
+        let (most, total) =
+            cluster_reduce((here, total), none, merge, out_of_bounds = none, per_block = true);
+        let factor = map((here, most, total), |here, most, total| power(here, most) / total);
+        map((grown, factor), |x, factor| x * factor)
+    };
     // Elements after the end of the row are minus infinity; exp of it is 0.
-    copy(from, row, fill = f32::NEG_INFINITY);
-    let (here, grown, total) = powers(row);
-    let merge = |(a, s), (b, t)| merged(a, s, b, t);
-    let (most, total) = cluster_reduce(
-        (here, total),
-        (f32::MIN, 0.0),
-        merge,
-        out_of_bounds = (f32::MIN, 0.0),
-        per_block = true,
-    );
-    let factor = map((here, most, total), |here, most, total| power(here, most) / total);
-    copy(map((grown, factor), |x, factor| x * factor), to);
+    if S > 0 {
+        let rows = parallelize(shared::<T>(layout!((1, W))), threads, thread.x, values = (1, V));
+        for k in pipelined(0..ceil_div(max(M - group, 0), V * G), stages = S) {
+            let i = V * G * k + group;
+            copy(from(i), rows, fill = f32::NEG_INFINITY);
+            copy(result(map(rows, |x| x as f32)), to(i));
+        }
+    } else {
+        let row = registers_like::<f32>(from(group), 0.0);
+        copy(from(group), row, fill = f32::NEG_INFINITY);
+        copy(result(row), to(group));
+    }
 }
 
 /// A thread's weights of a row, whose first vector may begin before it, in shared memory. Each thread reads what it has written.

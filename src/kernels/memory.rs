@@ -25,6 +25,9 @@ mod transposes;
 #[path = "../../examples/memory/bodies.rs"]
 pub mod bodies;
 #[allow(dead_code)]
+#[path = "../../examples/memory/dense_rows.rs"]
+pub mod dense_rows;
+#[allow(dead_code)]
 #[path = "../../examples/memory/gather.rs"]
 pub mod gather;
 #[allow(dead_code)]
@@ -42,9 +45,6 @@ pub mod products;
 #[allow(dead_code)]
 #[path = "../../examples/memory/reductions.rs"]
 mod reductions;
-#[allow(dead_code)]
-#[path = "../../examples/memory/resident_rows.rs"]
-pub mod resident_rows;
 #[allow(dead_code)]
 #[path = "../../examples/memory/rows.rs"]
 pub mod rows;
@@ -118,9 +118,15 @@ pub struct Choice {
     pub elem: Option<Elem>,
     /// Its constants.
     pub constants: Vec<(&'static str, usize)>,
+    /// Are its matrices vectors of all their elements, without gaps between rows?
+    pub is_dense: bool,
 }
 
 impl Choice {
+    fn strided(kernel: &'static str, elem: Option<Elem>, constants: Vec<(&'static str, usize)>) -> Choice {
+        Choice { kernel, elem, constants, is_dense: false }
+    }
+
     /// The kernel with these constants.
     pub fn def(&self) -> Result<KernelDef, KernelErrors> {
         let shipped =
@@ -166,6 +172,10 @@ const CLUSTERS: [[usize; BLOCKS]; 8] = [
     [924, 462, 287, 216, 171, 141, 124, 107, 88, 79, 72, 65, 58, 58, 51, 49],
     [1056, 528, 327, 248, 193, 163, 139, 124, 102, 88, 81, 74, 67, 65, 58, 58],
 ];
+/// The longest row of a matrix without gaps for which lanes read shared memory.
+const DENSE: usize = 256;
+/// Bytes of shared memory of a multiprocessor.
+const SHARED: usize = 227 * 1024;
 /// Blocks that keep the memory busy.
 const BUSY: usize = 512;
 
@@ -211,6 +221,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             matrix.by_blocks("row_sums", WIDEST / elem.bytes() as usize, if rows < BUSY { 4 } else { 8 })
         }
         Work::ColumnSums => matrix.column_sums(),
+        Work::Gemv if matrix.is_dense() && columns <= DENSE => matrix.dense("gemv_dense"),
         Work::Gemv if columns <= matrix.longest_by_lanes() => matrix.by_lanes("gemv_short"),
         Work::Gemv if columns > PART && wide < WIDEST / elem.bytes() as usize => matrix.gemv(),
         // Equal tiles of up to 2688 single elements of two bytes.
@@ -220,6 +231,14 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         Work::Gemv => matrix.by_blocks("gemv", wide, if wide == 1 { 17 } else { 4 }),
         Work::Gravity => own("gravity", &[]),
+        Work::Gather if wide < WIDEST / elem.bytes() as usize && columns > 256 => {
+            // Up to two vectors for each thread.
+            let value = WIDEST / elem.bytes() as usize;
+            let vectors = (columns + value - 1).div_ceil(value);
+            let threads = vectors.div_ceil(vectors.div_ceil(768)).div_ceil(2).next_multiple_of(32);
+            let constants = [("W", 2 * threads * value), ("L", threads), ("V", value)];
+            own("gather_unaligned", &constants)
+        }
         Work::Gather => {
             // Threads have up to eight accesses of a row each; short rows take fewer threads, and more rows.
             let accesses = columns.div_ceil(wide);
@@ -230,7 +249,10 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             own("gather_rows", &[("R", rows), ("W", each * threads * wide), ("L", threads), ("V", wide)])
         }
         Work::Histogram => own("histogram", &[("P", (rows * columns).div_ceil(4096).clamp(1, 1056))]),
-        Work::Stencil5 => own("stencil_5", &[("L", filled(columns, &[512, 256, 128, 64, 32]))]),
+        Work::Stencil5 => {
+            let lanes = filled(columns, &[256, 128, 64, 32]);
+            own("stencil_5", &[("S", 256 / lanes), ("L", lanes)])
+        }
         Work::Stencil7 => own("stencil_7", &[]),
     }
 }
@@ -257,6 +279,11 @@ impl Matrix {
         let Matrix { elem, rows, columns, wide, .. } = *self;
         if let Some((.., tile)) = self.narrow_columns() {
             return (tile, rows.div_ceil(tile).min(256));
+        }
+        if let Some(value) = self.apart() {
+            let across = (columns + value - 1).div_ceil(32 * value);
+            let most = rows.div_ceil(64 * value).min(256 / value);
+            return (64, value * (8 * PROCESSORS / across / value).clamp(1, most));
         }
         // Few columns need long tiles, unless that leaves multiprocessors without work.
         let most = if columns >= 4096 || wide == 1 { 64 } else { 512 / elem.bytes() as usize };
@@ -313,11 +340,22 @@ impl Matrix {
         if columns < 4096 { wide.min((columns / 32).next_power_of_two()).min(4) } else { wide }
     }
 
+    /// Elements of a vector, if many rows of two bytes an element begin between vectors: those that are so many apart are aligned alike.
+    fn apart(&self) -> Option<usize> {
+        let Matrix { elem, rows, columns, wide, .. } = *self;
+        let value = WIDEST / elem.bytes() as usize;
+        (elem.bytes() < 4 && wide < value / 2 && columns >= 512 && rows >= 1024).then_some(value)
+    }
+
     fn column_sums(&self) -> Choice {
         let (tile, pieces) = self.pieces();
         if let Some((value, lanes, groups, _)) = self.narrow_columns() {
             let constants = [("B", tile), ("Y", groups), ("V", value), ("P", pieces), ("G", lanes)];
             return self.own("column_sums", &constants);
+        }
+        if let Some(value) = self.apart() {
+            return self
+                .own("column_sums", &[("B", tile), ("Y", 8), ("V", value), ("P", pieces), ("S", value)]);
         }
         let (tile, warps) = match self.rows {
             ..=32 => (32, 4),
@@ -330,7 +368,7 @@ impl Matrix {
 
     fn own(&self, kernel: &'static str, constants: &[(&'static str, usize)]) -> Choice {
         let elem = (!self.work.has_one_type()).then_some(self.elem);
-        Choice { kernel, elem, constants: constants.to_vec() }
+        Choice::strided(kernel, elem, constants.to_vec())
     }
 
     /// The longest row that the lanes of a warp sum: of two bytes an element, a block has too few vectors of more. Products load as
@@ -378,6 +416,39 @@ impl Matrix {
         self.own(kernel, &[("W", width), ("R", rows), ("V", wide), ("G", lanes)])
     }
 
+    /// Are there many elements of two bytes in rows that begin between vectors of four of them?
+    fn is_dense(&self) -> bool {
+        self.elem.bytes() < 4 && self.wide < 4 && self.rows * self.columns > 7_000_000
+    }
+
+    /// Lanes for some rows of a matrix without gaps, whose tiles are copied to shared memory.
+    fn dense(&self, kernel: &'static str) -> Choice {
+        let Matrix { work, elem, rows, columns, .. } = *self;
+        const THREADS: usize = 128;
+        const TILE: usize = 30 << 10;
+        // The fewest that leave each lane up to 20 elements.
+        let lanes = columns.div_ceil(20).next_power_of_two().min(32);
+        let each = columns.div_ceil(lanes);
+        // A tile begins at a vector. It has about 30 kB, and each multiprocessor has some tiles.
+        let at_once = THREADS / lanes;
+        let step = (WIDEST / elem.bytes() as usize).div_ceil(at_once);
+        let bytes = at_once * columns * elem.bytes() as usize;
+        let iterations =
+            (TILE / bytes).min(rows / (at_once * 4 * PROCESSORS)).clamp(1, 8).next_multiple_of(step);
+        // Registers for a row, for the rows that it shares with others, and for addresses.
+        let shared = match work {
+            Work::Layernorm => 2,
+            Work::Rmsnorm | Work::Gemv => 1,
+            _ => 0,
+        };
+        let registers = (each * (1 + shared) + 56).next_multiple_of(8);
+        let resident = (SHARED / (iterations * bytes + 1024)).min(65536 / (THREADS * registers)).clamp(1, 16);
+        let value = WIDEST / elem.bytes() as usize;
+        let constants =
+            [("N", columns), ("J", iterations), ("G", lanes), ("L", THREADS), ("V", value), ("Q", resident)];
+        Choice { is_dense: true, ..self.own(kernel, &constants) }
+    }
+
     /// Lanes for some rows, or a block for each.
     fn in_rows(&self, long: &'static str, short: &'static str, threads: usize) -> Choice {
         if self.columns <= 32 * SHORT {
@@ -423,8 +494,8 @@ impl Matrix {
         let threads = threads.iter().copied().max_by_key(all).unwrap_or(256);
         let (ahead, blocks) = match at_once(threads) {
             Some(blocks) if rows < 1024 => (1, blocks),
-            // Many rows have more resident blocks without the next tile, 1280 for all of them.
-            _ => (0, 1 << (1280 / groups).clamp(1, widest(threads)).ilog2()),
+            // Many rows have more resident blocks without the next tile: six on each multiprocessor.
+            _ => (0, 1 << (6 * PROCESSORS / groups).clamp(1, widest(threads)).ilog2()),
         };
         let steps = own.div_ceil(blocks * threads * elements);
         let threads =

@@ -12,7 +12,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("transpose", ["a", "b"]) => Some(transpose),
         (
             "softmax" | "softmax_row" | "softmax_rows" | "softmax_long" | "softmax_streamed"
-            | "softmax_resident" | "softmax_unaligned",
+            | "softmax_unaligned" | "softmax_dense",
             ["x", "y"],
         ) => Some(softmax),
         (
@@ -20,13 +20,13 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             | "layernorm_rows"
             | "layernorm_long"
             | "layernorm_streamed"
-            | "layernorm_resident"
-            | "layernorm_unaligned",
+            | "layernorm_unaligned"
+            | "layernorm_dense",
             ["x", "w", "b", "y", ..],
         ) => Some(layernorm),
         (
-            "rmsnorm_row" | "rmsnorm_rows" | "rmsnorm_long" | "rmsnorm_streamed" | "rmsnorm_resident"
-            | "rmsnorm_unaligned",
+            "rmsnorm_row" | "rmsnorm_rows" | "rmsnorm_long" | "rmsnorm_streamed" | "rmsnorm_unaligned"
+            | "rmsnorm_dense",
             ["x", "w", "y", ..],
         ) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) | ("sums_of_pieces", ["sums", "y"]) => Some(row_sums),
@@ -42,13 +42,13 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("column_sums", ["x", "y"]) => Some(column_sums),
         (
             "cumulative_sums"
-            | "cumulative_sums_short"
+            | "cumulative_sums_dense"
             | "cumulative_sums_unaligned"
             | "cumulative_sums_vectors",
             ["x", "y"],
         ) => Some(cumulative_sums),
-        ("gemv" | "gemv_short" | "gemv_unaligned", ["a", "x", "y"]) => Some(gemv),
-        ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),
+        ("gemv" | "gemv_short" | "gemv_unaligned" | "gemv_dense", ["a", "x", "y"]) => Some(gemv),
+        ("gather_rows" | "gather_unaligned", ["table", "ids", "y"]) => Some(gather_rows),
         ("histogram", ["x", "bins"]) => Some(histogram),
         ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),
         ("linear" | "linear_hopper", ["a", "w", "bias", "c"]) => Some(linear),

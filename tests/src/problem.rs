@@ -150,7 +150,10 @@ impl Problem {
                 false => tensor,
             }
         });
-        let wanted = reference(&operands, setting.values);
+        let wanted = match columns_of_vectors(setting) {
+            Some(columns) => of_matrices(&operands, columns, |operands| reference(operands, setting.values)),
+            None => reference(&operands, setting.values),
+        };
         let aux = aux(&operands, setting.values, &Finish::default());
         Problem { operands, wanted, aux }
     }
@@ -233,6 +236,37 @@ impl Problem {
             (!right).then(|| format!("is {got}, and {value} is right{bound}"))
         };
         tensor.wrong(bits, Some(&judge))
+    }
+}
+
+/// The columns of matrices that a kernel takes as vectors of all E elements.
+fn columns_of_vectors(setting: &Setting) -> Option<usize> {
+    let size = |name: &str| setting.sizes.iter().find(|size| size.0 == name).map(|size| size.1);
+    size("E").and_then(|_| size("N"))
+}
+
+/// The results for such vectors by a reference of matrices, whose first mode is the fastest.
+fn of_matrices(
+    operands: &[Operand],
+    columns: usize,
+    reference: impl Fn(&[Operand]) -> Vec<Wanted>,
+) -> Vec<Wanted> {
+    let is_vector = |tensor: &Tensor| tensor.extents.len() == 1;
+    let matrix = |operand: &Operand| match operand {
+        Operand::Tensor(tensor) if is_vector(tensor) => {
+            let (rows, values) = (tensor.extents[0] / columns, &tensor.values);
+            let values = (0..values.len()).map(|at| values[at % rows * columns + at / rows]).collect();
+            Operand::Tensor(Tensor { extents: vec![rows, columns], values, ..tensor.clone() })
+        }
+        operand => operand.clone(),
+    };
+    let wanted = reference(&operands.iter().map(matrix).collect::<Vec<_>>());
+    match tensors(operands).find(|tensor| tensor.written) {
+        Some(result) if is_vector(result) => {
+            let rows = wanted.len() / columns;
+            (0..wanted.len()).map(|at| wanted[at % columns * rows + at / columns]).collect()
+        }
+        _ => wanted,
     }
 }
 

@@ -35,7 +35,7 @@ const MECHANISMS: &[(&str, &str)] = &[
     ("a reduction over the rows of a tile", "column_sums"),
     ("an online reduction of bulk copies", "softmax_streamed"),
     ("rows of a length that no vector divides", "layernorm_unaligned"),
-    ("rows that stay in the memory of a cluster", "rmsnorm_resident"),
+    ("rows that stay in the memory of a cluster", "rmsnorm_long"),
     ("tuples of tiles", "piece_moments"),
     ("a scan over a block", "cumulative_sums"),
     ("a scan over a cluster", "cumulative_sums-C_4-W_512-L_128"),

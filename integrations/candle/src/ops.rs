@@ -93,8 +93,8 @@ impl Operator for Rows {
             return view.has_contiguous_rows();
         }
         // Some kernels for long rows take inputs and results with one distance between rows.
-        let kernel = self.choice(view).kernel;
-        let any_distance = !kernel.ends_with("_long") && !kernel.ends_with("_unaligned");
+        let Choice { kernel, is_dense, .. } = self.choice(view);
+        let any_distance = !is_dense && !kernel.ends_with("_long") && !kernel.ends_with("_unaligned");
         index > 0 || any_distance || rows.strides()[0] == rows.dims()[1]
     }
 
@@ -119,9 +119,10 @@ impl Operator for Rows {
         }
         let choice = self.choice(&call.input(0));
         let kernel = kept(choice.to_string(), || choice.def())?;
-        let mut arguments: Vec<Argument> = vec![x.into()];
+        let matrix = |view: View| if choice.is_dense { view.merge(0, 2) } else { Ok(view) };
+        let mut arguments: Vec<Argument> = vec![matrix(x)?.into()];
         arguments.extend(weights.map(|weights| weights.unsqueeze(0).into()));
-        arguments.push(y.into());
+        arguments.push(matrix(y)?.into());
         if self.work != Work::Softmax {
             arguments.push(self.eps.into());
         }

@@ -79,26 +79,9 @@ impl Matrix {
         let between = wide < value;
         if columns <= (if between { 40 } else { 32 }) * SHORT {
             if !columns.is_multiple_of(32) {
-                // A warp has two rows where seven elements for each lane suffice.
-                let lanes = match columns {
-                    65..=112 => 16,
-                    // Up to four elements for each lane, less one.
-                    _ => (columns + 1).div_ceil(4).next_power_of_two().min(32),
-                };
-                let each = columns.div_ceil(lanes) | 1;
-                // More bytes in flight: vectors of two-byte elements, or two rows of few elements for each lane.
-                let fits = |value: &usize| {
-                    wide.min(lanes) >= *value && value * each <= if *value > 2 { 20 } else { 38 }
-                };
-                let (rows, value) = match [4, 2].into_iter().find(fits) {
-                    Some(value) if elem.bytes() < 4 => (value, value),
-                    None if elem.bytes() < 4 && (each == 3 && lanes > 4 || each == 5 && lanes == 32) => {
-                        (2, 1)
-                    }
-                    _ => (1, 1),
-                };
-                let constants = [("K", each), exclusive, ("G", lanes), ("R", rows), ("V", value)];
-                return own("cumulative_sums_short", &constants);
+                let mut choice = self.dense("cumulative_sums_dense");
+                choice.constants.push(("X", exclusive.1));
+                return choice;
             }
             return tiles(&[("R", (256 * OWN / 2 / columns).max(1)), ("W", columns), ("L", 256)]);
         }

@@ -1,59 +1,24 @@
 //! The choice of a softmax, layer norm or RMS norm for rows of a length: by lanes, in registers, in shared memory, or read twice.
 
-use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work, clusters_at_once};
+use super::{
+    BETWEEN, BLOCKS, Choice, DENSE, Matrix, OWN, PART, PROCESSORS, SHARED, SHORT, WIDEST, Work,
+    clusters_at_once,
+};
 
-/// Bytes of shared memory of a multiprocessor.
-const SHARED: usize = 227 * 1024;
 /// The bytes of these that a block needs besides its part of a row.
 const BESIDE: usize = 1536;
 /// Threads of a multiprocessor with 40 registers each.
 const THREADS: usize = 1536;
-/// Elements for each thread of rows that are on chip all at once.
-const RESIDENT: usize = 128;
 
 impl Matrix {
-    /// Rows that multiprocessors keep on chip, all at once.
-    fn resident(&self, kernel: &'static str) -> Option<Choice> {
-        let Matrix { elem, rows, columns, wide, .. } = *self;
-        // Threads of a block, and the number of such blocks that fit a multiprocessor: seven eighths of a row are in
-        // shared memory.
-        let shape = |blocks: usize| {
-            let threads = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
-            (threads, SHARED / (threads * RESIDENT / 8 * 7 * elem.bytes() as usize + BESIDE))
-        };
-        // Four bytes an element keep the memory busy between the exchanges of `…_long`, unless weights are read too.
-        if elem.bytes() > 2 && self.work != Work::Layernorm {
-            return None;
-        }
-        // Blocks that occupy three quarters of the device, and are resident at once.
-        let fits = |blocks: &usize| {
-            let (threads, resident) = shape(*blocks);
-            let most = clusters_at_once(*blocks, resident);
-            rows <= most && 4 * rows * blocks >= 3 * PROCESSORS && threads <= 1024
-        };
-        let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;
-        let (threads, resident) = shape(blocks);
-        // Shorter parts are not faster; asynchronous copies have four bytes or more.
-        if threads * RESIDENT <= 2 * PART || wide * (elem.bytes() as usize) < 4 {
-            return None;
-        }
-        // One block of a cluster on each multiprocessor: `…_long` overlaps more, unless it reduces two times.
-        if blocks > 1 && resident == 1 && self.work != Work::Layernorm {
-            return None;
-        }
-        let constants =
-            [("W", threads * RESIDENT), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)];
-        Some(self.own(kernel, &constants))
-    }
-
-    /// Rows that one block does not keep in registers: in the shared memory of clusters, all at once or one after another, or
-    /// read twice.
+    /// Rows that one block does not keep in registers: in the shared memory of clusters, one after another, or read
+    /// twice.
     fn longer(&self) -> Option<Choice> {
         let Matrix { elem, rows, columns, wide, .. } = *self;
-        let [resident, long, streamed] = match self.work {
-            Work::Softmax => ["softmax_resident", "softmax_long", "softmax_streamed"],
-            Work::Layernorm => ["layernorm_resident", "layernorm_long", "layernorm_streamed"],
-            _ => ["rmsnorm_resident", "rmsnorm_long", "rmsnorm_streamed"],
+        let [long, streamed] = match self.work {
+            Work::Softmax => ["softmax_long", "softmax_streamed"],
+            Work::Layernorm => ["layernorm_long", "layernorm_streamed"],
+            _ => ["rmsnorm_long", "rmsnorm_streamed"],
         };
         if columns <= PART {
             return None;
@@ -83,11 +48,6 @@ impl Matrix {
                 }
                 _ => return Some(self.in_registers("rmsnorm_row", 3 * PART / 4, 24)),
             }
-        }
-        if self.wide == wide
-            && let Some(choice) = self.resident(resident)
-        {
-            return Some(choice);
         }
         // Two shifted weights cost more than narrower accesses of several elements, unless there are many longer rows. Asynchronous copies
         // have four bytes or more.
@@ -167,7 +127,7 @@ impl Matrix {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
-        if self.work != Work::Softmax {
+        if self.work != Work::Softmax || self.elem.bytes() < 4 {
             return (columns <= BLOCKS * BETWEEN).then(|| self.by_clusters()).flatten();
         }
         // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work: many
@@ -178,11 +138,7 @@ impl Matrix {
             return None;
         }
         let part = columns.div_ceil(blocks);
-        let elements = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
-            (true, true) => 28,
-            (true, false) => 16,
-            (false, _) => 32,
-        };
+        let elements = if few < BLOCKS / 4 { 28 } else { 16 };
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
         if blocks > 8 && rows > 4 * clusters_at_once(blocks, 1152 / threads) {
             return None;
@@ -191,24 +147,27 @@ impl Matrix {
         Some(self.own("softmax_unaligned", &[("W", width), ("L", threads), ("V", value), ("C", blocks)]))
     }
 
-    /// Norms of such rows: a cluster takes several of them, which share its weights.
+    /// The same where a cluster takes several of them, which share its weights.
     fn by_clusters(&self) -> Option<Choice> {
         let Matrix { work, elem, rows, columns, .. } = *self;
         let bytes = elem.bytes() as usize;
         let value = WIDEST / bytes;
         let (kernel, weights) = match work {
+            Work::Softmax => ("softmax_unaligned", 0),
             Work::Layernorm => ("layernorm_unaligned", 2),
             _ => ("rmsnorm_unaligned", 1),
         };
         // A row, and the elements before it in its first vector.
         let from = columns + value - 1;
+        // Shared memory has the weights, or the next row and this one.
+        let tiles = if weights > 0 { weights } else { 2 };
         // The threads and the tile of a block, and how many of these blocks are resident on a multiprocessor, where each of its `all`
         // threads has enough registers for `elements` elements.
         let shape = |blocks: usize, (elements, all): (usize, usize)| {
             let part = from.div_ceil(blocks);
             let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
             let width = part.next_multiple_of(threads * value);
-            (threads, width, (all / threads).min(SHARED / (weights * width * bytes + BESIDE)))
+            (threads, width, (all / threads).min(SHARED / (tiles * width * bytes + BESIDE)))
         };
         let constants = |blocks, (threads, width, resident), groups| {
             vec![("W", width), ("L", threads), ("V", value), ("C", blocks), ("G", groups), ("Q", resident)]
@@ -242,6 +201,7 @@ impl Matrix {
             }
             (true, 1) => [(28, 768), (16, 1152)],
             (true, _) => [(16, 1152), (16, 896)],
+            (false, 0) => [(32, 1024), (24, 1152)],
             (false, _) => [(32, 960), (24, 1152)],
         };
         let plan = |blocks: usize, kept: (usize, usize)| {
@@ -267,7 +227,9 @@ impl Matrix {
             let order = if iterations == 1 { BLOCKS - blocks } else { blocks };
             // Rows that are all resident share no weights.
             let groups = if iterations == 1 { 0 } else { groups };
-            Some(((time, order, kept.0), constants(blocks, (threads, width, resident), groups)))
+            let mut constants = constants(blocks, (threads, width, resident), groups);
+            constants.extend((weights == 0 && groups > 0).then_some(("S", 2)));
+            Some(((time, order, kept.0), constants))
         };
         // Many shorter rows have a block each, or two.
         let shorter = bytes < 4 && columns <= PART && rows > 4 * PROCESSORS;
@@ -314,10 +276,7 @@ impl Matrix {
         }
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         if wide == 1 {
-            // The lanes of a warp have too many addresses of two weights; many elements of RMS norms for each thread.
-            if layernorm && (24 * SHORT + 1..=32 * SHORT).contains(&columns) {
-                return own(row, &[("W", columns.next_multiple_of(64)), ("L", 64), ("V", 1)]);
-            }
+            // Many elements of RMS norms for each thread.
             let few = !layernorm && (1280..=2304).contains(&columns);
             return self.in_rows(row, rows, if few { 64 } else { kept });
         }
@@ -350,6 +309,15 @@ impl Matrix {
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         let in_rows = |long, short, threads| self.in_rows(long, short, threads);
         let keeping = |elements| self.keeping(elements);
+        // A softmax of longer rows is as fast by single elements.
+        let longest = if work == Work::Softmax { 64 } else { DENSE };
+        if self.is_dense() && columns <= longest {
+            return self.dense(match work {
+                Work::Softmax => "softmax_dense",
+                Work::Layernorm => "layernorm_dense",
+                _ => "rmsnorm_dense",
+            });
+        }
         // Fewer long rows than multiprocessors, and those whose single elements have two bytes.
         let few = match (work, elem.bytes()) {
             (Work::Softmax, _) => rows <= PROCESSORS && columns > PART / 4,

@@ -35,7 +35,7 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
         // Tiles of 128 rows would be half empty; more rows at once have bank conflicts.
         _ if (33..=64).contains(&rows) && side > 64 => {
             let sizes = [("V", v), ("C", 16), ("U", u), ("D", 64 / u), ("B", 64), ("E", side), ("P", 2)];
-            return Choice { kernel: "transpose", elem: Some(elem), constants: sizes.to_vec() };
+            return Choice::strided("transpose", Some(elem), sizes.to_vec());
         }
         // One tile instead of two.
         (b, e) if (b + 1..=b + 48).contains(&rows) && v * u > 1 => (rows.next_multiple_of(16), e),
@@ -90,7 +90,7 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
     };
     let (Some((v, c)), Some((u, d))) = (narrower(e, b, v, false), narrower(b, e, u, cut)) else {
         let constants = vec![("V", 1), ("C", 32), ("U", 1), ("D", 32)];
-        return Choice { kernel: "transpose", elem: Some(elem), constants };
+        return Choice::strided("transpose", Some(elem), constants);
     };
     let pad = 4 / elem.bytes() as usize;
     let mut constants = vec![("V", v), ("C", c), ("U", u), ("D", d), ("B", b), ("E", e), ("P", pad)];
@@ -100,5 +100,5 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
     if cut && (2..down).contains(&across) && between > CACHED && down < 1 << 16 {
         constants.push(("O", 1));
     }
-    Choice { kernel: "transpose", elem: Some(elem), constants }
+    Choice::strided("transpose", Some(elem), constants)
 }

@@ -20,7 +20,6 @@ const KERNELS: &[(&str, Sizes)] = &[
     ("row_sums", &[("M", 5), ("N", 1100)]),
     ("cumulative_sums", &[("M", 1), ("N", 17000)]),
     ("attention", &[("M", 70), ("N", 300), ("K", 64), ("L", 1)]),
-    ("softmax_resident", &[("M", 1), ("N", 80000)]),
 ];
 
 /// Changes of these kernels without effect: kernel, class, change, how many, and why.
@@ -35,28 +34,6 @@ const WITHOUT_EFFECT: &[(&str, &str, &str, usize, &str)] = &[
     ("attention", "barrier", "removed", 1, "ahead of the first copies, no thread reads their slots"),
     ("attention", "barrier", "ahead of the last access", 1, "the same barrier"),
     ("attention", "barrier", "behind the next access", 2, "the same barrier; and Q has a barrier of its own"),
-    (
-        "softmax_resident",
-        "address",
-        "one element further",
-        1,
-        "any number near a row's maximum gives the same quotients",
-    ),
-    ("softmax_resident", "barrier", "removed", 1, "it is behind a barrier of the cluster"),
-    (
-        "softmax_resident",
-        "barrier",
-        "ahead of the last access",
-        1,
-        "the cluster meets before the first exchange, wherever",
-    ),
-    (
-        "softmax_resident",
-        "publish order",
-        "ahead of the access that it publishes",
-        1,
-        "the arrival only expects bytes",
-    ),
 ];
 
 #[test]

@@ -60,19 +60,6 @@ fn long_rows() {
     }
 }
 
-/// Rows that end in any piece of any block.
-#[test]
-fn resident_rows() {
-    for (blocks, pieces, elem) in [(1, 2, Elem::F32), (2, 8, Elem::Bf16), (4, 4, Elem::F16)] {
-        for kernel in ["softmax_resident", "layernorm_resident", "rmsnorm_resident"] {
-            for columns in [1, 257, 512 * blocks - 3, 512 * blocks] {
-                let constants = [("W", 512), ("L", 64), ("C", blocks), ("P", pieces), ("V", 1)];
-                check(kernel, &constants, elem, [3, columns], Values::Any);
-            }
-        }
-    }
-}
-
 /// Rows that are read twice, in several tiles for each block.
 #[test]
 fn streamed_rows() {

@@ -26,8 +26,11 @@ fn check(work: Work, elem: Elem, sizes: [usize; 2], values: Values) {
 #[track_caller]
 fn check_kernel(kernel: &Generated, name: &str, sizes: [usize; 2], values: Values) {
     let [m, n] = sizes;
+    // Matrices are vectors of all elements.
+    let is_dense = kernel.name.ends_with("_dense");
     for padding in [Padding::new(0, 0), Padding::new(3, 1)] {
-        let (sizes, paddings) = (&[("M", m), ("N", n), ("L", 3)], &[padding]);
+        let (all, paddings) = ([("M", m), ("N", n), ("L", 3), ("E", m * n)], &[padding]);
+        let sizes = if is_dense { &all[..] } else { &all[..3] };
         let setting = Setting { sizes, paddings, values, seed: 7, alpha: 1.0, beta: 1e-3 };
         let problem = Problem::of(kernel, &setting);
         let options = Options { count: false, ..Options::default() };
@@ -81,23 +84,12 @@ fn few_long_rows_between_vectors() {
     }
 }
 
-/// Few long rows are kept on chip, where all of them have room at once.
+/// Long rows are kept in the shared memory of clusters.
 #[test]
-fn rows_that_are_resident() {
+fn rows_of_clusters() {
     let check = |elem, rows, columns, wanted: &str| {
         assert_eq!(choose(Work::Softmax, elem, rows, columns).to_string(), wanted, "{rows}x{columns}");
     };
-    check(Elem::Bf16, 64, 131_072, "softmax_resident T=bf16 W=65536 L=512 V=8 C=2 Q=2");
-    check(Elem::Bf16, 128, 131_072, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=1 Q=1");
-    check(Elem::Bf16, 260, 50_000, "softmax_resident T=bf16 W=53248 L=416 V=8 C=1 Q=2");
-    for (elem, columns, wanted) in [
-        (Elem::F32, 131_072, "layernorm_resident T=f32 W=65536 L=512 V=4 C=2 Q=1"),
-        (Elem::Bf16, 262_144, "layernorm_resident T=bf16 W=131072 L=1024 V=8 C=2 Q=1"),
-    ] {
-        assert_eq!(choose(Work::Layernorm, elem, 64, columns).to_string(), wanted, "64x{columns}");
-    }
-    // More than are resident at once, one block of a cluster for each multiprocessor, more than fit on chip, and elements of
-    // four bytes.
     check(Elem::Bf16, 64, 262_144, "softmax_long T=bf16 W=32768 L=256 V=8 C=8 G=45 Q=3");
     let norm = choose(Work::Rmsnorm, Elem::Bf16, 64, 262_144).to_string();
     assert_eq!(norm, "rmsnorm_long T=bf16 W=32768 L=512 V=8 C=8 G=45 Q=3");
@@ -133,11 +125,7 @@ fn rows_between_vectors() {
     check(Work::CumulativeSums, Elem::Bf16, 6002, "cumulative_sums_vectors T=bf16 L=256 V=8 Q=7");
     check(Work::CumulativeSums, Elem::F32, 4097, "cumulative_sums_unaligned T=f32 L=256");
     check(Work::CumulativeSums, Elem::F32, 6002, "cumulative_sums_unaligned T=f32 L=384");
-    // Two rows share two weights; vectors from 3,073 elements on, in the tile that fits better.
-    check(Work::Layernorm, Elem::Bf16, 63, "layernorm_rows T=bf16 W=64 R=2 V=1 G=16");
-    check(Work::Layernorm, Elem::Bf16, 87, "layernorm_rows T=bf16 W=96 R=1 V=1 G=16");
-    check(Work::Layernorm, Elem::Bf16, 203, "layernorm_rows T=bf16 W=224 R=2 V=1 G=32");
-    check(Work::Layernorm, Elem::Bf16, 285, "layernorm_rows T=bf16 W=288 R=1 V=1 G=32");
+    // Vectors from 3,073 elements on, in the tile that fits better.
     check(Work::Layernorm, Elem::Bf16, 3341, "layernorm_unaligned T=bf16 W=3840 L=160 V=8 C=1 G=115 Q=7");
     assert_eq!(choose(Work::Layernorm, Elem::Bf16, 300, 3501).kernel, "layernorm_row");
     check(Work::Layernorm, Elem::Bf16, 4421, "layernorm_unaligned T=bf16 W=4608 L=192 V=8 C=1 G=99 Q=6");
@@ -145,6 +133,32 @@ fn rows_between_vectors() {
     // Narrow accesses do not fit a bound of registers.
     check(Work::SumsBefore, Elem::F32, 6002, "cumulative_sums T=f32 W=4096 L=256 E=1");
     check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 Q=4 E=1");
+}
+
+/// Tiles of short rows are copied as they are in memory.
+#[test]
+fn short_rows_without_gaps() {
+    let check_choice = |work, rows, columns, wanted: &str| {
+        let choice = choose(work, Elem::Bf16, rows, columns);
+        assert_eq!((choice.to_string(), choice.is_dense), (wanted.to_owned(), true), "{rows}x{columns}");
+    };
+    let wanted = "layernorm_dense T=bf16 N=67 J=7 G=4 L=128 V=8 Q=4";
+    check_choice(Work::Layernorm, 200_000, 67, wanted);
+    let copied = kernel(Work::Layernorm, Elem::Bf16, [200_000, 67]);
+    assert!(copied.variants[0].source.contains("cp_async_16("), "{}", copied.variants[0].source);
+    check_choice(Work::Softmax, 400_000, 25, "softmax_dense T=bf16 N=25 J=8 G=2 L=128 V=8 Q=7");
+    for (index, columns) in [1, 7, 25, 63, 67, 75, 138, 203, 255].into_iter().enumerate() {
+        for (at, work) in [Work::Softmax, Work::Layernorm, Work::Rmsnorm, Work::Gemv].into_iter().enumerate()
+        {
+            let choice = choose(work, ELEMS[1 + (index + at) % 2], 20_000_000 / columns, columns);
+            let kernel = choice.def().and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
+            // Less than a tile, and more than one.
+            let rows = if (index + at) % 3 == 0 { 531 } else { 9 };
+            check_kernel(&kernel, &choice.to_string(), [rows, columns], Values::Any);
+        }
+        check(Work::CumulativeSums, ELEMS[index % 3], [133, columns], Values::Any);
+    }
+    check(Work::CumulativeSums, Elem::Bf16, [9, 635], Values::Any);
 }
 
 #[test]
@@ -184,6 +198,7 @@ fn rows() {
 fn rows_that_begin_between_vectors() {
     let own: &[(&str, &[(&str, usize)])] = &[
         ("softmax_unaligned", &[("W", 512), ("L", 32)]),
+        ("softmax_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 1), ("S", 2)]),
         ("layernorm_unaligned", &[("W", 512), ("L", 32), ("G", 1)]),
         ("rmsnorm_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 2)]),
         ("layernorm_unaligned", &[("W", 256), ("L", 32), ("C", 2), ("G", 0)]),
@@ -280,12 +295,18 @@ fn pieces_of_columns() {
     let given = given.map(|(rows, columns, tile, pieces, lanes)| {
         (rows, columns, vec![("B", tile), ("Y", 2), ("V", 1), ("P", pieces), ("G", lanes)])
     });
+    // Rows that are four apart.
+    let apart = [(37, 70, 8, 8, 8), (100, 131, 8, 4, 16), (9, 33, 4, 12, 4)];
+    let apart = apart.map(|(rows, columns, tile, pieces, lanes)| {
+        (rows, columns, vec![("B", tile), ("Y", 2), ("V", 4), ("P", pieces), ("G", lanes), ("S", 4)])
+    });
     // Columns in one block, in two blocks, and by 512 threads.
     let chosen = [(4200, 132), (4200, 348), (4200, 53), (4200, 25), (600, 15)]
         .map(|(rows, columns)| (rows, columns, choose(Work::ColumnSums, Elem::F32, rows, columns).constants));
-    for (rows, columns, constants) in given.into_iter().chain(chosen) {
-        let constant = |name| constants.iter().find(|given| given.0 == name).unwrap().1;
-        let (tile, pieces) = (constant("B"), constant("P"));
+    for (rows, columns, constants) in given.into_iter().chain(apart).chain(chosen) {
+        let find = |name| constants.iter().find(|given| given.0 == name).map(|given| given.1);
+        let constant = |name| find(name).unwrap();
+        let (tile, pieces, apart) = (constant("B"), constant("P"), find("S").unwrap_or(1));
         let def = kernels::named("column_sums").unwrap().def.specialize(&constants, &[("T", Elem::F32)]);
         let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
         let x: Vec<f32> = (0..rows * columns).map(|at| (at * 7 % 11) as f32).collect();
@@ -297,7 +318,11 @@ fn pieces_of_columns() {
             let y = outcome.get::<f32>("y").unwrap();
             for piece in 0..pieces {
                 for column in 0..columns {
-                    let mine = (0..rows).filter(|row| row / tile % pieces == piece);
+                    let own = |row: &usize| {
+                        row % apart == piece % apart
+                            && row / (tile * apart) % (pieces / apart) == piece / apart
+                    };
+                    let mine = (0..rows).filter(own);
                     let sum: f32 = mine.map(|row| x[row * columns + column]).sum();
                     assert_eq!(y[piece * columns + column], sum, "{rows}x{columns}, {pieces} of {tile} rows");
                 }
@@ -481,7 +506,7 @@ fn sums_before() {
     let kernel = kernel(Work::SumsBefore, Elem::F32, [2, 5]);
     let (inf, nan) = (f32::INFINITY, f32::NAN);
     let x = [1.0, 2.0, inf, 4.0, 5.0, 1.0, nan, 3.0, 4.0, 5.0];
-    let args = [Arg::tensor(&x, [2, 5]).strides([5, 1]), Arg::output::<f32>([2, 5]).strides([5, 1])];
+    let args = [Arg::tensor(&x, [10]), Arg::output::<f32>([10])];
     for outcome in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|why| panic!("{why}")) {
         let y = outcome.get::<f32>("y").unwrap();
         assert_eq!(y[..7], [0.0, 1.0, 3.0, inf, inf, 0.0, 1.0]);
@@ -514,7 +539,11 @@ fn drawn(count: usize, below: u64) -> Vec<i32> {
 /// Rows that do not exist are zeros.
 #[test]
 fn rows_are_gathered() {
-    let (k, constants) = (9, [("W", 64), ("L", 32), ("V", 2)]);
+    let k = 9;
+    let kernels = [
+        shipped("gather_rows", &[("W", 64), ("L", 32), ("V", 2)]),
+        shipped("gather_unaligned", &[("W", 128), ("L", 32)]),
+    ];
     for (m, n) in [(1, 1), (5, 64), (7, 100), (8, 130)] {
         let table: Vec<f32> = drawn(k * n, 1000).into_iter().map(|x| x as f32).collect();
         let mut ids = drawn(m, k as u64);
@@ -531,7 +560,7 @@ fn rows_are_gathered() {
             _ => vec![0.0; n],
         };
         let wanted: Vec<f32> = ids.iter().flat_map(row).collect();
-        for outcome in every(&shipped("gather_rows", &constants), &args) {
+        for outcome in kernels.iter().flat_map(|kernel| every(kernel, &args)) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
         }
     }
@@ -613,7 +642,9 @@ fn stencils() {
         }
         if d == 1 {
             let plane = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
-            for outcome in every(&shipped("stencil_5", &[]), &[&plane[..], &numbers()].concat()) {
+            let kernels = [shipped("stencil_5", &[]), shipped("stencil_5", &[("R", 2), ("S", 4), ("L", 32)])];
+            let arguments = [&plane[..], &numbers()].concat();
+            for outcome in kernels.iter().flat_map(|kernel| every(kernel, &arguments)) {
                 assert_eq!(outcome.get::<f32>("y").unwrap(), of(false), "{m}x{n}");
             }
         }

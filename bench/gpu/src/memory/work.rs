@@ -272,7 +272,13 @@ impl Task {
     /// The launches without pieces of rows.
     fn steps_of_one(&self) -> Vec<Step> {
         let [m, n] = self.sizes;
-        let matrix = |memory| tensor(memory, [m, n], [n, 1]);
+        let one_work = if let Job::One(work) = self.work { Some(work) } else { None };
+        let is_dense =
+            one_work.is_some_and(|work| memory::choose(work, self.elem, m as usize, n as usize).is_dense);
+        let matrix = |memory| match is_dense {
+            true => tensor(memory, [m * n], [1]),
+            false => tensor(memory, [m, n], [n, 1]),
+        };
         let line = |memory| tensor(memory, [1, n], [n, 1]);
         let column = |memory| tensor(memory, [m, 1], [1, m]);
         let one =

@@ -412,8 +412,8 @@ impl Bounds<'_> {
         1
     }
 
-    /// Is a view moved along its contiguous mode so that it begins at an address that is a multiple of `width` elements, as
-    /// by `shift(row, (0, -(i * ldx % 8)))`? Such vectors can be partly out of bounds.
+    /// Does a view begin at an address that is a multiple of `width` elements, because it is moved along its contiguous mode, as
+    /// by `shift(row, (0, -(i * ldx % 8)))`, or is the ragged part of a tile that does? Such vectors can be partly out of bounds.
     pub fn begins_aligned(&self, view: &View, all: &[Leaf], which: usize, width: i64) -> bool {
         let (tensor, leaf) = (self.program.tensor(view.tensor), all[which]);
         let strides: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.1).collect();
@@ -433,10 +433,18 @@ impl Bounds<'_> {
             let multiple = stride.is_some_and(|stride| (leaf.step % width) * (stride % width) % width == 0);
             index == which || leaf.extent == 1 || leaf.step % width == 0 || multiple
         };
+        let multiple = |of: Option<Affine>| of.is_some_and(|of| self.numbers.multiple(&of) % width == 0);
+        let base = &view.base[leaf.mode];
+        let ragged = view.limits[leaf.mode].as_ref();
         let as_it_is = |mode: usize| {
-            view.limits[mode].is_none() && !view.nearest.contains(&mode) && !view.clamped.contains(&mode)
+            (mode == leaf.mode || view.limits[mode].is_none())
+                && !view.nearest.contains(&mode)
+                && !view.clamped.contains(&mode)
         };
-        if !all.iter().enumerate().all(kept) || !(0..strides.len()).all(as_it_is) {
+        // No vector crosses the end of the tile.
+        let divided =
+            ragged.is_none_or(|(origin, extent)| extent % width == 0 && multiple(base.plus(origin, -1)));
+        if !divided || !all.iter().enumerate().all(kept) || !(0..strides.len()).all(as_it_is) {
             return false;
         }
         // Where it would begin without being moved: the sum of coordinates times strides.
@@ -444,15 +452,14 @@ impl Bounds<'_> {
             (0..strides.len()).filter(|mode| *mode != leaf.mode).try_fold(Affine::from(0), |all, mode| {
                 all.plus(&Affine::two(Arith::Mul, &view.base[mode], &strides[mode].into())?, 1)
             });
-        let base = &view.base[leaf.mode];
         let moved = |(coord, by): &(Coord, i64)| {
             let Coord::Submode { of, over: 1, extent: Some(n) } = coord else { return false };
             let others = base.plus(&coord.clone().into(), 1);
             let off = begins.as_ref().and_then(|begins| begins.expanded()?.plus(&of.expanded()?, -1));
-            let multiple = |of: Option<Affine>| of.is_some_and(|of| self.numbers.multiple(&of) % width == 0);
             *by == -1 && n % width == 0 && multiple(others) && multiple(off)
         };
-        base.terms.iter().any(moved)
+        let aligned = ragged.is_some() && multiple(Some(base.clone())) && multiple(begins.clone());
+        aligned || base.terms.iter().any(moved)
     }
 
     /// The leaf along which vectors of 16 bytes that begin between aligned addresses can be loaded as two aligned ones, and their
