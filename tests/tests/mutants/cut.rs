@@ -36,10 +36,6 @@ pub(crate) fn atom(op: &Op) -> bool {
     matches!(op, Op::Atom { .. })
 }
 
-pub(crate) fn repeat(op: &Op) -> bool {
-    matches!(op, Op::For { .. })
-}
-
 pub(crate) fn condition(op: &Op) -> bool {
     matches!(op, Op::If { cond: Val::Int(..), .. })
 }

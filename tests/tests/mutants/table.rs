@@ -183,7 +183,5 @@ pub(crate) fn all() -> Vec<Of> {
         cooperation::total(),
         cooperation::running_sum(),
         cooperation::words(),
-        cooperation::split_k(),
-        cooperation::queued(),
     ]
 }

@@ -1,10 +1,9 @@
-//! Blocks of one launch that cooperate: the last block to arrive adds up, cumulative sums in one pass, a divided K, a queue of
-//! tiles. The kernels are shipped as examples. A barrier before an update by the thread that wrote what the update releases may be
+//! Blocks of one launch that cooperate: the last block to arrive adds up, cumulative sums in one pass. The kernels are shipped as
+//! examples. A barrier before an update by the thread that wrote what the update releases may be
 //! left out, so its removal is not in the table.
 
 use tilewright::KernelDef;
 use tilewright::kernels::memory::sums::sum_of_all;
-use tilewright_codegen::element::bf16;
 use tilewright_codegen::index::Exprs;
 use tilewright_codegen::thread::{Change, Frag, Mem};
 use tilewright_sim::Arg;
@@ -59,32 +58,6 @@ fn words_of_blocks() -> Program {
         counts,
         ..program(&def.unwrap_or_else(|why| panic!("{why}")), args, ("y", vec![x.iter().sum()]))
     }
-}
-
-fn products() -> Program {
-    let [m, n, k] = [70, 33, 100];
-    let a: Vec<f32> = (0..m * k).map(|i| (i % 5) as f32 - 2.0).collect();
-    let b: Vec<f32> = (0..n * k).map(|i| (i % 3) as f32).collect();
-    let bits = |x: &[f32]| -> Vec<bf16> { x.iter().map(|x| bf16::from_f32(*x)).collect() };
-    let args = vec![
-        Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
-        Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
-        Arg::in_out(&vec![0.0f32; m * n * 3], [m, n, 3]),
-        Arg::in_out(&[0i32; 2], [2, 1]),
-        Arg::output::<f32>([m, n]),
-    ];
-    let dot = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j * k + l]).sum::<f32>();
-    let wanted = (0..m * n).map(|at| dot(at % m, at / m)).collect();
-    let counts = vec![("arrived", vec![0; 2])];
-    Program { counts, ..program(between::split_k().def(), args, ("c", wanted)) }
-}
-
-fn tiles() -> Program {
-    let x: Vec<f32> = (0..1500).map(|i| i as f32).collect();
-    let args = vec![Arg::tensor(&x, [1500]), Arg::in_out(&[0i32], [1]), Arg::output::<f32>([1500])];
-    let counts = vec![("next", vec![9])];
-    let wanted = x.iter().map(|x| 2.0 * x).collect();
-    Program { counts, ..program(between::queued().def(), args, ("y", wanted)) }
 }
 
 /// Mutations of atomic updates, counted from 0 in program order.
@@ -143,14 +116,6 @@ trait Updates: Cut {
             list[at].op = load_op(old, to.clone(), guard, 0.0);
             list.insert(at + 1, Stmt { site, op: Op::Assign { reg: value, at: position, value: sum } });
             list.insert(at + 2, Stmt { site, op: Op::Store { to, from, guard } });
-        });
-    }
-
-    /// Removes the barrier before it.
-    fn no_barrier_before(&mut self, nth: usize) {
-        self.list(atomic, nth, |_, list, at| {
-            let barrier = (0..at).rev().find(|&at| sync(&list[at].op)).expect("a barrier before it");
-            list.remove(barrier);
         });
     }
 
@@ -222,10 +187,6 @@ fn stores_to(tensor: u32) -> impl Fn(&Op) -> bool {
 
 fn loads_from(tensor: u32) -> impl Fn(&Op) -> bool {
     move |op| load(op) && in_global(tensor)(op)
-}
-
-fn leave(op: &Op) -> bool {
-    matches!(op, Op::Leave { .. })
 }
 
 pub(super) fn total() -> Of {
@@ -315,38 +276,4 @@ pub(super) fn words() -> Of {
         .p("no word is written", "Deadlock", |k| k.drop(atomic, 0))
         .p("words are not reset for the next launch", "wrong result", |k| k.drop(atomic, 1))
         .p("every block waits", "wrong result | NotWritten | Deadlock | Race", |k| k.always(0))
-}
-
-pub(super) fn split_k() -> Of {
-    Of::new("blocks that divide K", products)
-        .p("the count does not release", "Race", |k| k.ordered(0, MemoryOrder::Acquire))
-        .p("the count does not acquire", "Race", |k| k.ordered(0, MemoryOrder::Release))
-        .p("the count is relaxed", "Race", |k| k.ordered(0, MemoryOrder::Relaxed))
-        .p("the count has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
-        .p("the count has the scope of the cluster", "Race", |k| k.with_scope(0, Scope::Cluster))
-        .p("the count is loaded and stored", "Race", |k| k.in_steps(0))
-        .p("the count is taken twice", "NotWritten", |k| k.twice(atomic, 0))
-        .p("every thread counts", "NotWritten", |k| k.by_all(0))
-        .p("no barrier before the count", "Race", |k| k.no_barrier_before(0))
-        .p("no barrier behind the count", "Race | Unwritten | Overwritten", |k| {
-            k.no_barrier_after(0, 1);
-        })
-        .p("the part is stored behind the count", "Race", |k| k.overtakes(0, repeat))
-        .p("the next tile's count", "OutOfBounds | NotWritten", |k| k.elsewhere(0, 1))
-        .p("the count goes by two", "Race | NotWritten", |k| k.operation(0, Change::Add, 2))
-        .p("the count is not reset for the next launch", "wrong result", |k| k.drop(stores_to(3), 0))
-}
-
-pub(super) fn queued() -> Of {
-    Of::new("a queue of tiles", tiles)
-        .p("the ticket is loaded and stored", "Race", |k| k.in_steps(0))
-        .p("the ticket is taken twice", "NotWritten", |k| k.twice(atomic, 0))
-        .p("every thread takes a ticket", "NotWritten", |k| k.by_all(0))
-        .p("tickets go by two", "NotWritten", |k| k.operation(0, Change::Add, 2))
-        .p("the ticket has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
-        .p("the ticket has the scope of the cluster", "Race", |k| k.with_scope(0, Scope::Cluster))
-        .p("no barrier between the last ticket's reads and the next", "Race", |k| k.no_barrier_after(0, 0))
-        .p("no barrier behind the ticket", "Race | Unwritten", |k| k.no_barrier_after(0, 1))
-        .p("a block leaves one tile early", "NotWritten", |k| k.guard_by(leave, 0, None, -1))
-        .p("one warp has the ticket", "Divergence | Race", |k| k.only_below(load_shared, 0, 32))
 }
