@@ -168,8 +168,7 @@ pub(super) fn nearest<N: Number>(rules: &Rules, model: N, size: &impl Fn(usize) 
     let (mut best, mut least) = ([number(NONE); 2], number(NONE));
     for (at, record) in rules.records.iter().enumerate() {
         let mut is_same = model.equals(number(record.model));
-        let mut is_near = is_same & (record.near_weight < WEIGHT).into();
-        let mut distance = number(0);
+        let (mut is_near, mut distance) = (is_same, number(0));
         for (symbol, recorded, is_stride) in &record.sizes {
             let (recorded, size) = (number(*recorded), size(*symbol).unwrap_or(number(0)));
             let apart = recorded.greatest(size) - recorded.least(size);

@@ -71,7 +71,7 @@ impl Display for Record {
 }
 
 impl Record {
-    /// The weight of its alternative's clocks at near sizes. A record of the estimate's choice does not matter there.
+    /// The weight of its alternative's clocks at near sizes. A record of the estimate's choice shortens none.
     pub(super) fn near_weight(&self) -> u64 {
         if self.estimated <= 1.0 || self.overestimate <= 1.0 {
             return WEIGHT;
