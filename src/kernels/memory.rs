@@ -340,7 +340,7 @@ impl Matrix {
         if columns < 4096 { wide.min((columns / 32).next_power_of_two()).min(4) } else { wide }
     }
 
-    /// Elements of a vector, if many rows of two bytes an element begin between vectors: those that are so many apart are aligned alike.
+    /// Elements of a vector, if many rows of two bytes an element begin between vectors: rows at this distance are aligned alike.
     fn apart(&self) -> Option<usize> {
         let Matrix { elem, rows, columns, wide, .. } = *self;
         let value = WIDEST / elem.bytes() as usize;
@@ -433,8 +433,10 @@ impl Matrix {
         let at_once = THREADS / lanes;
         let step = (WIDEST / elem.bytes() as usize).div_ceil(at_once);
         let bytes = at_once * columns * elem.bytes() as usize;
-        let iterations =
-            (TILE / bytes).min(rows / (at_once * 4 * PROCESSORS)).clamp(1, 8).next_multiple_of(step);
+        let most = (TILE / bytes).min(rows / (at_once * 4 * PROCESSORS)).clamp(1, 8);
+        // An odd number: threads do not divide the tile, whose last vectors may then be divided by the end of the matrix.
+        let steps = (most / step).max(1);
+        let iterations = step * (steps - (steps + 1) % 2);
         // Registers for a row, for the rows that it shares with others, and for addresses.
         let shared = match work {
             Work::Layernorm => 2,
