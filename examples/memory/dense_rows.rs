@@ -27,7 +27,7 @@ fn end(all: View, y: View, elements: usize, threads: usize, values: usize) {
     copy(map(spread(all, threads, values), |x| x), spread(tile(y, elements, block.x), threads, values));
 }
 
-/// The lanes of rows. Those of a warp have rows that are apart, and read from other banks.
+/// The lanes of rows. Lanes of a warp have rows that are apart, and so read from other banks.
 #[device]
 fn lanes_of(lanes: usize, threads: usize) -> Arrangement {
     let apart = layout!(((threads / 32, 32 / lanes), lanes) : ((32, lanes), 1));

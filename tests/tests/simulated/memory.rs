@@ -146,7 +146,7 @@ fn short_rows_without_gaps() {
     check_choice(Work::Layernorm, 200_000, 67, wanted);
     let copied = kernel(Work::Layernorm, Elem::Bf16, [200_000, 67]);
     assert!(copied.variants[0].source.contains("cp_async_16("), "{}", copied.variants[0].source);
-    check_choice(Work::Softmax, 400_000, 25, "softmax_dense T=bf16 N=25 J=8 G=2 L=128 V=8 Q=7");
+    check_choice(Work::Softmax, 400_000, 25, "softmax_dense T=bf16 N=25 J=7 G=2 L=128 V=8 Q=7");
     for (index, columns) in [1, 7, 25, 63, 67, 75, 138, 203, 255].into_iter().enumerate() {
         for (at, work) in [Work::Softmax, Work::Layernorm, Work::Rmsnorm, Work::Gemv].into_iter().enumerate()
         {
