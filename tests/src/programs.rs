@@ -1,15 +1,14 @@
-//! Programs written with the builder: warp-specialised wgmma, and mma.sync with cp.async.
+//! Tile programs by hand: warp-specialised wgmma as text, and mma.sync with cp.async written with the builder.
 
-use tilewright_codegen::Elem;
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::atom::OperandName;
 use tilewright_codegen::build::Builder;
-use tilewright_codegen::isa;
-use tilewright_codegen::problem::Result;
+use tilewright_codegen::problem::{Problem, Result};
 use tilewright_codegen::thread::Unroll;
-use tilewright_codegen::tile::{Expr, How, Multiply, Op, Order, Program, Ring};
-use tilewright_codegen::tiled::{Terms, TiledMma};
+use tilewright_codegen::tile::{Expr, How, Multiply, Op, Order, Program};
+use tilewright_codegen::tiled::TiledMma;
 use tilewright_codegen::view::{At, Partition, View};
+use tilewright_codegen::{Elem, isa, text};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
 fn sizes(names: [&str; 2]) -> Tuple {
@@ -22,85 +21,14 @@ fn rows(ld: &str) -> Option<Tuple> {
 }
 
 /// C = A·Bᵀ in bf16 with f32 sums: a producer warp fills a two-stage ring by bulk tensor copies, a warpgroup
-/// consumes it with wgmma. One 64x64 tile of C per block, BK = 64 per stage.
+/// consumes it with wgmma. One 64x64 tile of C per block, BK = 64 per stage. No text of the language has its groups.
 pub fn wgmma_ring() -> Result<Program> {
-    const STAGES: i64 = 2;
-    let (m, n, k) = (64i64, 64i64, 64i64);
-    let mut b = Builder::new("wgmma_ring");
-    b.arch(90);
-    let a = b.tensor("a", Elem::Bf16, sizes(["M", "K"]), rows("lda"), false)?;
-    let bt = b.tensor("b", Elem::Bf16, sizes(["N", "K"]), rows("ldb"), false)?;
-    let c = b.tensor("c", Elem::F32, sizes(["M", "N"]), rows("ldc"), true)?;
-    let consumers = b.group("consumers", (0, 4), None);
-    let producer = b.group("producer", (4, 5), None);
+    parsed(include_str!("programs/wgmma_ring.txt"))
+}
 
-    // Rows of 128 bytes with the swizzle that TMA and wgmma share; the last mode is the slot.
-    let swizzle = Swizzle::new(3, 3, 3)?;
-    let slots = |rows: i64| -> Result<Composed> {
-        Ok(Composed::new(swizzle, 0, Layout::new((rows, k, STAGES), (k, 1i64, rows * k))?))
-    };
-    let sa = b.shared("sa", Elem::Bf16, slots(m)?)?;
-    let sb = b.shared("sb", Elem::Bf16, slots(n)?)?;
-    let ring = b.ring(Ring {
-        name: "ring".into(),
-        slots: STAGES as u32,
-        buffers: vec![sa.tensor, sb.tensor],
-        from: producer,
-        to: consumers,
-        arrivals: 1,
-        over_cluster: false,
-    });
-
-    let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
-    let ga = b.tile(&a, (m, k), &[bx.clone(), At::All])?.with_name("ga");
-    let gb = b.tile(&bt, (n, k), &[by.clone(), At::All])?.with_name("gb");
-    let gc = b.tile(&c, (m, n), &[bx, by])?.with_name("gc");
-    let steps = Value::symbol("K").ceil_div(k).unwrap_or_default();
-    let at = |view: &View, b: &mut Builder, index: &tilewright_codegen::affine::Affine| {
-        b.slice(view, &[At::All, At::All, At::Index(index.clone())])
-    };
-
-    let wgmma = "wgmma_m64n64k16_bf16";
-    let row = isa::find(wgmma).ok_or_else(|| tilewright_codegen::problem::Problem::new("no row"))?;
-    let groups = layout!((1, 1, 1));
-    let mma = TiledMma { row, groups, of: consumers, pairs: None, terms: Terms::One };
-    let bytes = (m * k + n * k) as u32 * Elem::Bf16.bytes();
-
-    b.roles(vec![
-        (
-            consumers,
-            Box::new(|b: &mut Builder| {
-                let out = b.partition_operand(&mma, OperandName::D, &gc)?.with_name("out");
-                let acc = b.fragment("acc", Elem::F32, &out)?;
-                b.fill(&acc, Expr::lit(0.0))?;
-                b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
-                    b.statement(Op::Await { ring, phase: iteration.clone() });
-                    let slot = iteration.submode(1, Some(STAGES));
-                    let (ta, tb) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
-                    b.gemm_how(&ta, &tb, &acc, Multiply::Atom(row), Order::Plain, None)?;
-                    b.statement(Op::Release { ring, phase: iteration });
-                    Ok(())
-                })?;
-                b.copy(&acc, &out)
-            }),
-        ),
-        (
-            producer,
-            Box::new(|b: &mut Builder| {
-                b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
-                    b.statement(Op::Acquire { ring, phase: iteration.clone() });
-                    b.statement(Op::Publish { ring, phase: iteration.clone(), bytes: Some(bytes) });
-                    let slot = iteration.submode(1, Some(STAGES));
-                    for (from, to) in [(&ga, &sa), (&gb, &sb)] {
-                        let (from, to) = (at(from, b, &iteration)?, at(to, b, &slot)?);
-                        b.copy_how(&from, &to, How::Atom(isa::named("bulk_load_2d")?), None)?;
-                    }
-                    Ok(())
-                })
-            }),
-        ),
-    ])?;
-    Ok(b.finish())
+/// The tile program of a text.
+pub(crate) fn parsed(text: &str) -> Result<Program> {
+    text::parse(text).map_err(|wrong| Problem::new(wrong.to_string()))
 }
 
 /// C = A·Bᵀ in bf16 with f32 sums on sm_80: a two-stage cp.async pipeline, ldmatrix, mma.sync; four warps on

@@ -6,7 +6,7 @@ use tilewright_codegen::build::Builder;
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Unroll};
-use tilewright_codegen::tile::{Expr, Ring, Space, Tensor};
+use tilewright_codegen::tile::{Expr, Space, Tensor};
 use tilewright_codegen::view::At;
 use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_codegen::{Definition, Elem, GENERATOR, Generate, Settings, generate, limits, wire};
@@ -68,22 +68,6 @@ fn names_of_the_builder_are_identifiers() {
     expect("a loop's variable", refused(|b| b.repeat(EVIL, Value::Int(4), Unroll::No, |b, _| barrier(b))));
     expect("a size", refused(|b| b.repeat("k", Value::symbol(EVIL), Unroll::No, |b, _| barrier(b))));
     expect("a size", refused(|b| b.condition(&Coord::Block(0).into(), Value::symbol(EVIL), barrier)));
-    expect(
-        "a group",
-        refused(|b| {
-            b.group(EVIL, (0, 4), None);
-            Ok(())
-        }),
-    );
-    expect(
-        "a ring",
-        refused(|b| {
-            let buffers = vec![b.shared("s", Elem::F32, layout!((128, 2)))?.tensor];
-            let name = EVIL.into();
-            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: false });
-            Ok(())
-        }),
-    );
     let long = "x".repeat(300);
     let message = refused(|b| vector(b, &long, "N").map(drop));
     assert_eq!(message, "the name of a tensor has 300 letters, and 256 is the limit");
@@ -113,32 +97,12 @@ fn sizes_are_numbers_of_bytes() {
         let shape = tilewright_layout::Tuple::flat(&vec![2i64; 2000]);
         b.tensor("x", Elem::F32, shape, None, false).map(drop)
     });
-    check("the group `g` has the warps 3..4294967295", &|b| {
-        b.group("g", (3, u32::MAX), None);
-        Ok(())
-    });
-    check("the group `g` has the warps 5..2", &|b| {
-        b.group("g", (5, 2), None);
-        Ok(())
-    });
     check("a cluster of 65536 x 65536 x 2 blocks", &|b| {
         b.cluster([65536, 65536, 2]);
         Ok(())
     });
     check("the loop over `k` has -3 iterations, and 0 to 2147483647 are possible", &|b| {
         b.repeat("k", Value::Int(-3), Unroll::No, |b, _| barrier(b))
-    });
-    check("the ring `r` has 0 slots", &|b| {
-        b.ring(Ring {
-            name: "r".into(),
-            slots: 0,
-            buffers: vec![],
-            from: 0,
-            to: 0,
-            arrivals: 1,
-            over_cluster: false,
-        });
-        Ok(())
     });
 }
 

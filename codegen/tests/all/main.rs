@@ -1,6 +1,5 @@
 //! The generator from outside: one program, since each link takes seconds.
 
-mod choreography;
 mod claims;
 mod compute;
 mod construction;

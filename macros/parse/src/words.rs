@@ -168,8 +168,8 @@ fn with_commas(tokens: TokenStream) -> TokenStream {
     let mut all: Vec<TokenTree> = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         let is_next = all.last().is_some_and(|last| {
-            let follows = !is_mark(Some(last), ',') && !is_mark(Some(last), '=');
-            follows && begins_key(&tokens[at..]) || ends_value(last, token)
+            let is_complete = !is_mark(Some(last), ',') && !is_mark(Some(last), '=');
+            is_complete && begins_key(&tokens[at..]) || ends_value(last, token)
         });
         if is_next {
             all.push(Punct::new(',', Spacing::Alone).into());

@@ -7,7 +7,6 @@ mod converted;
 mod convolution;
 mod exchanges;
 mod fix_up;
-mod tokens;
 
 use tilewright_codegen::affine::Affine;
 use tilewright_codegen::build::Builder;
@@ -47,7 +46,6 @@ pub struct Choreography {
 /// All of them.
 pub fn all() -> Vec<Choreography> {
     vec![
-        tokens::choreography(),
         cluster_softmax::choreography(),
         exchanges::of_blocks(),
         exchanges::of_warps(),

@@ -53,7 +53,7 @@ macro_rules! run {
     };
 }
 
-run! { tokens cluster_softmax exchanges exchanges_of_warps column_sums fix_up converted convolution attention }
+run! { cluster_softmax exchanges exchanges_of_warps column_sums fix_up converted convolution attention }
 
 #[test]
 #[ignore = "long: cargo xtask mutants"]

@@ -69,12 +69,6 @@ fn divided(program: &mut Program, at: usize) -> std::result::Result<(), Diagnost
     let (blocks, over_grid) = (split.blocks(), split.is_of_grid());
     let sharing = program.cluster[0];
     let wrong = |message: String, help: String| Err(Problem::new(message).help(help).at(span));
-    if program.groups.len() > 1 {
-        return wrong(
-            "a kernel has a loop with `split` or roles, not both".into(),
-            "leave `split` out".into(),
-        );
-    }
     let all = i64::from(sharing) * blocks;
     if !over_grid && all > i64::from(MOST_BLOCKS) {
         let message =

@@ -283,7 +283,7 @@ fn carry_out(calls: &[Call]) -> Builder {
                 None
             }
             10 => {
-                b.group(text(one), (n as u32, m as u32), Some(other as u32));
+                b.sync();
                 None
             }
             11 => {

@@ -68,13 +68,11 @@
 //! # Ok::<(), tilewright_codegen::problem::Problem>(())
 //! ```
 //!
-//! From here: [`Builder::pipelined`] overlaps copies with arithmetic, [`Builder::map`] and
-//! [`Builder::reduce`] are the elementwise functions and reductions, and groups with rings between them
-//! ([`Builder::group`], [`Builder::ring`]) specialise warps as producers and consumers.
+//! From here: [`Builder::pipelined`] overlaps copies with arithmetic, [`Builder::map`] and [`Builder::reduce`] are the elementwise
+//! functions and reductions.
 
 mod control;
 mod gather;
-mod group;
 mod lanes;
 mod launch;
 mod part;
@@ -98,7 +96,6 @@ use crate::tile::fills;
 use crate::tile::visit::preorder;
 use crate::tile::{Op, Program, StageOrder, Stmt};
 use crate::values::affine::{Affine, Coord};
-pub use group::Role;
 pub use tensors::{alignment, fits};
 pub use work::BOX_ALIGN;
 

@@ -17,27 +17,14 @@ impl Builder {
         self.push(Op::Sync);
     }
 
-    /// A token for an asynchronous operation.
-    ///
-    /// ```
-    /// # use tilewright_codegen::build::Builder;
-    /// let mut b = Builder::new("tokens");
-    /// assert_ne!(b.token(), b.token());
-    /// ```
-    pub fn token(&mut self) -> Id {
-        self.program.tokens += 1;
-        self.program.tokens - 1
-    }
-
     /// Waits for all but the last operations that were started under a token; without one, for all but the last groups of
     /// this thread's copies.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};
     /// let mut b = Builder::new("tokens");
-    /// let token = b.token();
-    /// b.wait(token, 1); // in a loop: what the previous iteration started
-    /// assert_eq!(b.finish().body[0].op, Op::Wait { token: Some(token), but: 1 });
+    /// b.wait(None, 1); // in a loop: what the previous iteration started
+    /// assert_eq!(b.finish().body[0].op, Op::Wait { token: None, but: 1 });
     /// ```
     pub fn wait(&mut self, token: impl Into<Option<Id>>, but: u32) {
         self.push(Op::Wait { token: token.into(), but });

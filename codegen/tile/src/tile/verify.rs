@@ -1,5 +1,5 @@
-//! The verifier of tile programs before they are lowered, whatever made them: arrays within size limits,
-//! coordinates that fit 64 bits, and no out-of-bounds access to an array in registers, which has no guards.
+//! The verifier of tile programs before they are lowered, whatever made them: coordinates that fit 64 bits, and no
+//! out-of-bounds access to an array in registers, which has no guards.
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod accesses;
@@ -27,56 +27,16 @@ use crate::values::affine::{Affine, Arith, Coord};
 pub(crate) use clusters::of_cluster;
 pub use whole::written_whole;
 
-/// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
-pub const MOST_BYTES: i128 = i32::MAX as i128;
-
 /// The most elements of a view that one thread accesses in a statement: each is a line of unrolled code.
 const MOST_ELEMENTS: i128 = 1 << 16;
 
 /// Checks a program whose pipelined loops are lowered, for a variant.
 pub fn program(program: &Program, policy: Policy) -> std::result::Result<(), Diagnostic> {
-    arrays(program)?;
     clusters::check(program)?;
     overlays::check(program)?;
     statements(program, &program.body, &mut Vec::new())?;
     collective::check(program)?;
     accesses::check(program, policy, &program.body)
-}
-
-/// The sizes of arrays in shared memory and in registers.
-fn arrays(program: &Program) -> std::result::Result<(), Diagnostic> {
-    let mut shared = 0i128;
-    for tensor in &program.tensors {
-        let what = match tensor.space {
-            Space::Global { .. } => continue,
-            Space::Shared { .. } => "shared memory",
-            Space::Registers { .. } => "registers",
-        };
-        let problem = |reported: String| Problem::new(reported).help("use a smaller tile").at(tensor.span);
-        let len = match tensor.layout.cosize() {
-            Ok(len) => i128::from(len),
-            Err(error) => return Err(problem(format!("the size of `{}`: {error}", tensor.name))),
-        };
-        let bytes = tensor.elem.bytes_of(len);
-        if bytes > MOST_BYTES {
-            let each = tensor.elem.bytes();
-            return Err(problem(format!(
-                "`{}` takes {len} * {each} = {bytes} bytes of {what}, more than 32-bit offsets reach",
-                tensor.name
-            )));
-        }
-        if matches!(tensor.space, Space::Shared { .. }) {
-            shared += bytes;
-        }
-        if shared > MOST_BYTES {
-            let reported = format!(
-                "with `{}`, {bytes} bytes, the arrays in shared memory take {shared} bytes, more than 32-bit offsets reach",
-                tensor.name
-            );
-            return Err(problem(reported));
-        }
-    }
-    Ok(())
 }
 
 /// The views of statements. `unrolled` are variables of fully unrolled loops around them.
@@ -350,8 +310,8 @@ pub fn text(program: &Program, affine: &Affine) -> String {
 mod tests {
     use super::*;
     use crate::build::Builder;
+    use crate::tile::Expr;
     use crate::tile::view::At;
-    use crate::tile::{Expr, Tensor};
     use crate::values::elem::Elem;
     use tilewright_layout::layout;
 
@@ -393,34 +353,6 @@ mod tests {
         let refused = b.slice(&r, &[At::All, At::Index(3.into())]).unwrap_err();
         assert_eq!(refused.arg, Some(1));
         assert!(b.slice(&r, &[At::All, At::Index(1.into())]).is_ok());
-    }
-
-    #[track_caller]
-    fn check_size(layout: tilewright_layout::Layout, expected: &str) {
-        // By hand: the builder refuses it earlier.
-        let mut large = Builder::new("large").finish();
-        let (name, space) = ("s".into(), Space::Shared { align: 16 });
-        large.tensors.push(Tensor {
-            name,
-            elem: Elem::F32,
-            space,
-            layout: layout.into(),
-            span: Default::default(),
-        });
-        let reported = program(&large, Policy::Best).expect_err("accepted").message;
-        assert_eq!(reported, expected);
-    }
-
-    #[test]
-    fn sizes_that_32_bits_do_not_hold_are_refused() {
-        check_size(
-            layout!((128, 33554433)),
-            "`s` takes 4294967424 * 4 = 17179869696 bytes of shared memory, more than 32-bit offsets reach",
-        );
-        check_size(
-            layout!((2, 2) : (1, 536870911)),
-            "`s` takes 536870913 * 4 = 2147483652 bytes of shared memory, more than 32-bit offsets reach",
-        );
     }
 
     #[test]

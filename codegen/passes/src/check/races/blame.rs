@@ -1,15 +1,15 @@
 //! Findings in words.
 
-use super::event::{Completes, Event};
+use super::event::Event;
 use super::judge::Race;
 use super::walk::Walk;
 use crate::check::touch::{Clash, extents};
 use crate::check::unwritten::words;
 use crate::source::diagnostic::Diagnostic;
 use crate::thread::Id;
+use crate::tile::Stmt;
 use crate::tile::view::View;
 use crate::tile::visit::preorder;
-use crate::tile::{Op, Stmt};
 
 /// A kind of finding: each is reported once for a statement.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,8 +29,8 @@ fn is_loaded_for(load: &Stmt, stmt: &Stmt) -> bool {
 
 impl<'p> Walk<'p, '_> {
     /// A read of a tensor that no statement writes.
-    pub(super) fn unwritten(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) {
-        for (event, _) in events.iter().filter(|(event, _)| !event.writes) {
+    pub(super) fn unwritten(&mut self, stmt: &'p Stmt, events: &[Event<'p>]) {
+        for event in events.iter().filter(|event| !event.writes) {
             if !self.written[event.tensor as usize] {
                 self.say(stmt, Fault::Unwritten, |walk| words(&walk.program.tensor(event.tensor).name));
             }
@@ -61,28 +61,15 @@ impl<'p> Walk<'p, '_> {
         });
     }
 
-    /// Accesses to elements that operations in flight write or read.
-    pub(super) fn in_flight(&mut self, stmt: &'p Stmt, caught: &[(Event<'p>, &Event<'p>)]) {
-        let (flight, _) = &caught[0];
-        if !flight.writes {
-            return self.say(stmt, Fault::InFlight, |walk| {
-                let (name, what) = (&walk.program.tensor(flight.tensor).name, flight.stmt.words());
-                let message = format!("this overwrites `{name}` while {what} may still read it");
-                (message, "wait for its token before this".into())
-            });
-        }
-        let tensors: Vec<Id> = caught.iter().map(|(copy, _)| copy.tensor).collect();
-        let passed = caught.iter().any(|(copy, _)| copy.passed);
+    /// Accesses to elements that copies in flight write.
+    pub(super) fn in_flight(&mut self, stmt: &'p Stmt, caught: &[Event<'p>]) {
+        let tensors: Vec<Id> = caught.iter().map(|copy| copy.tensor).collect();
+        let passed = caught.iter().any(|copy| copy.passed);
         self.say(stmt, Fault::InFlight, |walk| {
             let (names, many) = walk.names(&tensors);
             let copies = if many { "copies into" } else { "copy into" };
             let are = if many { "are" } else { "is" };
-            let under_token =
-                |(copy, _): &(Event<'p>, &Event<'p>)| matches!(copy.stmt.op, Op::Copy { token: Some(_), .. });
             let help = match passed {
-                _ if caught.iter().any(under_token) => {
-                    "wait for the copy's token, then let the threads meet, before this"
-                }
                 true => "write cp_async_wait_all() before sync_threads()",
                 false => "write cp_async_wait_all() and sync_threads() before this",
             };

@@ -4,11 +4,9 @@ use std::ops::Range;
 
 use super::trace::{self, Env};
 use crate::check::touch::{Actors, Footprint};
-use crate::isa::Family;
-use crate::isa::atom::{Atom, Done};
-use crate::thread::{Id, Queue, Scope};
+use crate::thread::{Id, Scope};
 use crate::tile::view::View;
-use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
+use crate::tile::{How, Op, Program, Space, Stmt};
 
 /// One access of a group's threads, by a statement that has been executed.
 #[derive(Clone)]
@@ -51,86 +49,33 @@ impl Under {
     }
 }
 
-/// How an access completes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Completes {
-    /// At once.
-    Now,
-    /// When its queue has been waited for.
-    Queued(Flights),
-}
-
-/// The queues of operations in flight, each completing in the order of issue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flights {
-    /// cp.async
-    Copies,
-    /// wgmma
-    Products,
-    /// Bulk stores.
-    Stores,
-}
-
 /// An access of one statement to shared memory.
 pub(super) struct Touch<'p> {
     pub(super) view: &'p View,
     pub(super) writes: bool,
     pub(super) atomic: bool,
-    pub(super) completes: Completes,
+    /// Is it in flight until copies have been waited for?
+    pub(super) in_flight: bool,
 }
 
 /// The accesses of a statement to shared memory, and to these tensors in global memory, reads first.
 pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) -> Vec<Touch<'p>> {
     let space = |view: &View| program.tensor(view.tensor).space;
-    let (reads, writes) = match &stmt.op {
-        Op::Copy { from, to, how, token, .. } => match (done(*how), space(from), space(to)) {
-            (Some(Done::Queue(Queue::Bulk)), ..) => {
-                (token.map_or(Completes::Now, |_| Completes::Queued(Flights::Stores)), Completes::Now)
-            }
-            (_, Space::Global { .. }, Space::Shared { .. }) if !how.is_by_registers() => {
-                (Completes::Now, Completes::Queued(Flights::Copies))
-            }
-            _ => (Completes::Now, Completes::Now),
-        },
-        Op::Gemm {
-            token: Some(_),
-            how: Multiply::Atom(Atom { family: Family { completes: Done::Queue(_), .. }, .. }),
-            ..
-        } => (Completes::Queued(Flights::Products), Completes::Now),
-        _ => (Completes::Now, Completes::Now),
+    // The passes that give operations tokens wait for them.
+    let in_flight = match &stmt.op {
+        Op::Copy { from, to, how, token: None, .. } if !how.is_by_registers() => {
+            matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }))
+        }
+        _ => false,
     };
     let atomic = stmt.op.updates().is_some();
-    let read = |view| Touch { view, writes: false, atomic: false, completes: reads };
-    let write = |view| Touch { view, writes: true, atomic, completes: writes };
+    let read = |view| Touch { view, writes: false, atomic: false, in_flight: false };
+    let write = |view| Touch { view, writes: true, atomic, in_flight };
     let all = stmt.reads().into_iter().map(read).chain(stmt.writes().into_iter().map(write));
     let judged = |touch: &Touch<'_>| {
         matches!(space(touch.view), Space::Shared { .. }) || global[touch.view.tensor as usize]
     };
     all.filter(judged).collect()
-}
-
-/// The queue that a statement's operation is committed to, with its token.
-pub(super) fn commits(stmt: &Stmt) -> Option<(Flights, Id)> {
-    match &stmt.op {
-        Op::Copy { how, token, .. } => match done(*how) {
-            Some(Done::Queue(Queue::Bulk)) => Some((Flights::Stores, (*token)?)),
-            _ => Some((Flights::Copies, (*token)?)),
-        },
-        Op::Gemm {
-            how: Multiply::Atom(Atom { family: Family { completes: Done::Queue(_), .. }, .. }),
-            token,
-            ..
-        } => Some((Flights::Products, (*token)?)),
-        _ => None,
-    }
-}
-
-/// How an instruction that a statement names completes.
-fn done(how: How) -> Option<Done> {
-    match how {
-        How::Atom(row) => Some(row.family.completes),
-        _ => None,
-    }
 }
 
 /// Does one elected thread of the group, or of each member of a family, perform this?

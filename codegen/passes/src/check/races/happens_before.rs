@@ -1,41 +1,24 @@
-//! The happens-before relation: for each warp, the events of others that it knows of, and the operations in flight.
+//! The happens-before relation: for each warp, the events of others that it knows of, and the copies in flight.
 
 use std::collections::VecDeque;
 
-use super::event::{Event, Flights, Under};
-use crate::thread::Id;
+use super::event::{Event, Under};
 
 /// Warps of a block.
 const WARPS: usize = 32;
 
-/// A commit group of operations in flight.
-#[derive(Clone, Default)]
-pub(super) struct Flight<'p> {
-    pub(super) all: Vec<Event<'p>>,
-    /// The token of the operation that committed it.
-    pub(super) token: Option<Id>,
-}
-
-/// The operations that threads have started and not waited for.
+/// The copies that threads have started and not waited for.
 #[derive(Clone, Default)]
 pub(super) struct InFlight<'p> {
     /// Commit groups, oldest first.
-    queues: [VecDeque<Flight<'p>>; 3],
+    groups: VecDeque<Vec<Event<'p>>>,
     /// Copies that are not committed yet.
     pub(super) open: Vec<Event<'p>>,
 }
 
 impl<'p> InFlight<'p> {
-    pub(super) fn queue(&mut self, which: Flights) -> &mut VecDeque<Flight<'p>> {
-        &mut self.queues[which as usize]
-    }
-
     pub(super) fn all(&self) -> impl Iterator<Item = &Event<'p>> {
-        self.queues.iter().flatten().flat_map(|group| &group.all).chain(&self.open)
-    }
-
-    fn all_mut(&mut self) -> impl Iterator<Item = &mut Event<'p>> {
-        self.queues.iter_mut().flatten().flat_map(|group| &mut group.all).chain(&mut self.open)
+        self.groups.iter().flatten().chain(&self.open)
     }
 }
 
@@ -44,9 +27,9 @@ impl<'p> InFlight<'p> {
 pub(super) struct State<'p> {
     /// Accesses that some warp does not know of.
     pub(super) past: Vec<Event<'p>>,
-    /// The operations in flight.
+    /// The copies in flight.
     pub(super) flights: InFlight<'p>,
-    /// The operations in flight are not known.
+    /// The copies in flight are not known.
     pub(super) vague: bool,
     /// For each warp the last event of each warp that it knows of. A clock of the happens-before relation.
     clocks: Vec<Clock>,
@@ -75,19 +58,23 @@ impl<'p> State<'p> {
     }
 
     /// Commits the open group.
-    pub(super) fn commit(&mut self, which: Flights, token: Option<Id>) {
-        let all = std::mem::take(&mut self.flights.open);
-        self.flights.queue(which).push_back(Flight { all, token });
+    pub(super) fn commit(&mut self) {
+        let group = std::mem::take(&mut self.flights.open);
+        self.flights.groups.push_back(group);
     }
 
-    /// The oldest operations of a queue have completed: now their threads know it.
-    pub(super) fn land(&mut self, which: Flights, count: usize) {
-        let landed: Vec<Flight<'p>> = self.flights.queue(which).drain(..count).collect();
+    /// All but the last commit groups have completed: now their threads know it.
+    pub(super) fn wait(&mut self, but: u32) {
+        if !self.flights.open.is_empty() {
+            self.commit();
+        }
+        let count = self.flights.groups.len().saturating_sub(but as usize);
         let time = self.next();
-        self.past.extend(landed.into_iter().flat_map(|group| group.all).map(|event| Event { time, ..event }));
+        let landed = self.flights.groups.drain(..count).flatten();
+        self.past.extend(landed.map(|event| Event { time, ..event }));
     }
 
-    /// No operation is in flight any more, and all warps know all.
+    /// No copy is in flight any more, and all warps know all.
     pub(super) fn settle(&mut self) {
         self.past.clear();
         self.flights = InFlight::default();
@@ -101,7 +88,8 @@ impl<'p> State<'p> {
             all[warp] = self.last;
         }
         each(warps).for_each(|warp| join(&mut self.clocks[warp], &all));
-        self.flights.all_mut().for_each(|event| event.passed = true);
+        let InFlight { groups, open } = &mut self.flights;
+        groups.iter_mut().flatten().chain(open).for_each(|event| event.passed = true);
     }
 
     /// Forgets accesses that all these warps know of.
@@ -133,7 +121,7 @@ impl<'p> State<'p> {
     pub(super) fn join(&mut self, first: State<'p>, arms: u64) {
         let flights = |state: &State<'p>| {
             let numbers: Vec<u32> = state.flights.all().map(|event| event.number).collect();
-            (state.flights.queues.each_ref().map(VecDeque::len), numbers)
+            (state.flights.groups.len(), numbers)
         };
         self.vague |= first.vague || flights(&first) != flights(self);
         let only = |events: &mut [Event<'p>], known: &[Event<'p>], arm: u64| {

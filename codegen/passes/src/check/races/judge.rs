@@ -1,6 +1,6 @@
 //! Compares the accesses of a statement with unordered earlier accesses.
 
-use super::event::{Completes, Event, Under};
+use super::event::{Event, Under};
 use super::walk::Walk;
 use crate::check::touch::{Clash, Footprint};
 use crate::thread::Id;
@@ -15,13 +15,13 @@ pub(super) struct Race<'p, 'e> {
 
 impl<'p> Walk<'p, '_> {
     /// Judges the accesses of a statement.
-    pub(super) fn judge(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) {
+    pub(super) fn judge(&mut self, stmt: &'p Stmt, events: &[Event<'p>]) {
         self.unwritten(stmt, events);
         if self.meets_flights(stmt, events) || self.clashes_within(stmt, events) {
             return;
         }
         let mut races: Vec<Race<'p, '_>> = Vec::new();
-        for (now, _) in events {
+        for now in events {
             for past in &self.state.past {
                 let updates = past.atomic && now.atomic;
                 if past.tensor != now.tensor || updates || !(past.writes || now.writes) {
@@ -56,27 +56,25 @@ impl<'p> Walk<'p, '_> {
         self.state.past.clear();
     }
 
-    /// An operation in flight is unordered: what it writes can be neither read nor overwritten, and what it reads
-    /// cannot be overwritten. Is there such an access?
-    fn meets_flights(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) -> bool {
-        let mut caught: Vec<(Event<'p>, &Event<'p>)> = Vec::new();
-        let flying: Vec<Event<'p>> = self.state.flights.all().cloned().collect();
-        for flight in flying {
-            for (event, _) in events.iter().filter(|(event, _)| event.writes || flight.writes) {
-                let meets = match event.tensor == flight.tensor {
-                    true => Footprint::meet(&flight.footprint, &event.footprint, &mut self.maps).is_some(),
-                    false => self.overlays(event.tensor, flight.tensor),
+    /// A copy in flight is unordered: what it writes can be neither read nor overwritten. Is there such an access?
+    fn meets_flights(&mut self, stmt: &'p Stmt, events: &[Event<'p>]) -> bool {
+        let (mut caught, mut is_sure): (Vec<Event<'p>>, _) = (Vec::new(), true);
+        for copy in self.state.flights.all() {
+            for event in events {
+                let meets = match event.tensor == copy.tensor {
+                    true => Footprint::meet(&copy.footprint, &event.footprint, &mut self.maps).is_some(),
+                    false => self.overlays(event.tensor, copy.tensor),
                 };
                 if meets {
-                    caught.push((flight.clone(), event));
+                    is_sure &= !caught.is_empty() || copy.under.meets(event.under);
+                    caught.push(copy.clone());
                 }
             }
         }
-        let Some((flight, event)) = caught.first() else { return false };
-        if self.state.vague || !flight.under.meets(event.under) {
-            let name = &self.program.tensor(flight.tensor).name;
-            let what = if flight.writes { "its copy" } else { "what reads it" };
-            let text = format!("`{name}`: whether {what} is still in flight depends on a condition");
+        let Some(copy) = caught.first() else { return false };
+        if self.state.vague || !is_sure {
+            let name = &self.program.tensor(copy.tensor).name;
+            let text = format!("`{name}`: whether its copy is still in flight depends on a condition");
             self.findings.undecided(stmt.span, text);
         } else {
             self.in_flight(stmt, &caught);
@@ -98,16 +96,16 @@ impl<'p> Walk<'p, '_> {
     }
 
     /// Do threads read elements that others write in the same statement, or write one element of global memory?
-    fn clashes_within(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) -> bool {
-        for (write, _) in events.iter().filter(|(event, _)| event.writes && !self.is_guarded(event)) {
+    fn clashes_within(&mut self, stmt: &'p Stmt, events: &[Event<'p>]) -> bool {
+        for write in events.iter().filter(|event| event.writes && !self.is_guarded(event)) {
             let global = matches!(self.program.tensor(write.tensor).space, Space::Global { .. });
             if let Some(clash) = write.footprint.twice().filter(|_| global) {
                 self.written_twice(stmt, write.tensor, clash);
                 return true;
             }
         }
-        for (read, _) in events.iter().filter(|(event, _)| !event.writes) {
-            for (write, _) in events.iter().filter(|(event, _)| event.writes && event.tensor == read.tensor) {
+        for read in events.iter().filter(|event| !event.writes) {
+            for write in events.iter().filter(|event| event.writes && event.tensor == read.tensor) {
                 if self.is_guarded(write) {
                     continue;
                 }

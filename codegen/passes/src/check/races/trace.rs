@@ -28,8 +28,6 @@ const TILES: u32 = 2;
 pub(in crate::check) struct Env {
     /// The values of loop variables.
     pub(super) vars: Vec<i64>,
-    /// How many slots of each ring the group has passed.
-    pub(super) phases: Vec<i64>,
     /// The warps that run this.
     pub(super) warps: Range<u32>,
 }
@@ -39,7 +37,6 @@ impl Env {
     pub(in crate::check) fn value(&self, program: &Program, affine: &Affine) -> i64 {
         affine.eval(&|coord| match coord {
             Coord::Var(var) => self.vars[*var as usize],
-            Coord::Phase(ring) => self.phases[*ring as usize],
             Coord::Member(group) => self.member(program, *group).unwrap_or(0).into(),
             _ => 0,
         })
@@ -105,8 +102,6 @@ pub(super) struct Unroll<'p> {
     arms: u64,
     /// The most commit groups that a wait leaves in flight.
     pending: i64,
-    /// The least common multiple of how many slots rings have.
-    slots: i64,
     count: u32,
     /// Undecided questions.
     pub(super) undecided: Vec<(Span, String)>,
@@ -115,10 +110,9 @@ pub(super) struct Unroll<'p> {
 impl<'p> Unroll<'p> {
     pub(super) fn new(program: &'p Program) -> Unroll<'p> {
         let warps = 0..program.threads().div_ceil(32);
-        let (vars, phases) = (vec![0; program.vars.len()], vec![0; program.rings.len()]);
         Unroll {
             program,
-            env: Env { vars, phases, warps },
+            env: Env { vars: vec![0; program.vars.len()], warps },
             shared: None,
             steps: Vec::new(),
             walked: Vec::new(),
@@ -126,11 +120,6 @@ impl<'p> Unroll<'p> {
             in_arm: false,
             arms: 0,
             pending: most_pending(&program.body),
-            slots: program
-                .rings
-                .iter()
-                .filter(|ring| ring.is_of_one_group())
-                .fold(1, |all, ring| lcm(all, ring.slots.max(1).into())),
             count: 0,
             undecided: Vec::new(),
         }
@@ -192,13 +181,7 @@ impl<'p> Unroll<'p> {
             Op::Roles(roles) => self.roles(stmt, roles),
             Op::Tiles { vars, body, .. } => self.tiles(vars, body),
             Op::Ordered { body, .. } => self.statements(body),
-            of_elements!() | of_order!() => {
-                self.perform(stmt);
-                if let Op::Advance { ring } = stmt.op {
-                    self.env.phases[ring as usize] += 1;
-                    self.shared = None;
-                }
-            }
+            of_elements!() | of_order!() => self.perform(stmt),
         }
     }
 
@@ -249,20 +232,19 @@ impl<'p> Unroll<'p> {
         })
     }
 
-    /// Is this number known here: made of loop variables, phases and members alone?
+    /// Is this number known here: made of loop variables and members alone?
     fn is_known(&self, affine: &Affine) -> bool {
         !affine.any(&|coord| match coord {
             Coord::Var(var) => self.tiles.contains(var),
             Coord::Member(group) => self.env.member(self.program, *group).is_none(),
-            Coord::Submode { .. } | Coord::Two(..) | Coord::Phase(_) => false,
+            Coord::Submode { .. } | Coord::Two(..) => false,
             _ => true,
         })
     }
 
     /// Unrolls the first iterations of a loop: until slots and copies in flight repeat.
     fn repeat(&mut self, stmt: &'p Stmt, var: Id, body: &'p [Stmt]) {
-        let slots = if preorder(body).any(|stmt| stmt.ring().is_some()) { self.slots } else { 1 };
-        let period = self.period(body, var).map(|period| lcm(period, slots));
+        let period = self.period(body, var);
         let wanted = period.map_or(i64::MAX, |period| period.saturating_add(self.pending).saturating_add(1));
         let of = &self.program.vars[var as usize];
         // A loop whose start is not known is walked as if from 0.
@@ -315,7 +297,7 @@ impl<'p> Unroll<'p> {
         self.steps.push(Step::Branch(both, number));
     }
 
-    /// Roles run at the same time, and so do the members of a family. Each counts its own phases.
+    /// Roles run at the same time, and so do the members of a family.
     fn roles(&mut self, stmt: &'p Stmt, roles: &'p [(Id, Vec<Stmt>)]) {
         if self.in_arm {
             return self
@@ -327,9 +309,7 @@ impl<'p> Unroll<'p> {
             let alone = self.program.is_of_one_warp(body);
             for warps in members(self.program, *group) {
                 let warps = if alone { warps.start..warps.start + 1 } else { warps };
-                let phases = vec![0; self.program.rings.len()];
-                (self.env, self.shared) =
-                    (Env { vars: before.vars.clone(), phases, warps: warps.clone() }, None);
+                (self.env, self.shared) = (Env { vars: before.vars.clone(), warps: warps.clone() }, None);
                 self.statements(body);
                 all.push(Role { warps, steps: std::mem::take(&mut self.steps) });
             }

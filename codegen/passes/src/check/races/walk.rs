@@ -2,8 +2,8 @@
 
 use super::Findings;
 use super::blame::Fault;
-use super::event::{self, Completes, Event, Flights, Under, bits, commits, touches};
-use super::happens_before::{Flight, State};
+use super::event::{self, Event, Under, bits, touches};
+use super::happens_before::State;
 use super::trace::{Env, Role, Step};
 use crate::check::touch::Maps;
 use crate::source::ast::Span;
@@ -30,16 +30,15 @@ pub(super) struct Walk<'p, 'b> {
 }
 
 impl<'p, 'b> Walk<'p, 'b> {
-    /// Slots of rings between groups are left to the simulator: the pass that makes the groups hands them on.
+    /// Slots of rings are left to the simulator: the pass that makes the groups hands them on.
     pub(super) fn new(program: &'p Program, global: Vec<bool>, budget: &'b mut Budget) -> Walk<'p, 'b> {
         let (mut written, mut given_up) =
             (vec![false; program.tensors.len()], vec![false; program.tensors.len()]);
         for stmt in preorder(&program.body) {
             stmt.writes().into_iter().for_each(|view| written[view.tensor as usize] = true);
         }
-        for ring in program.rings.iter().filter(|ring| !ring.is_of_one_group()) {
-            ring.buffers.iter().for_each(|id| given_up[*id as usize] = true);
-        }
+        let buffers = program.rings.iter().flat_map(|ring| &ring.buffers);
+        buffers.for_each(|id| given_up[*id as usize] = true);
         Walk {
             program,
             maps: Maps::new(program, budget),
@@ -102,27 +101,9 @@ impl<'p, 'b> Walk<'p, 'b> {
             Op::Scan { how, .. } if how.across().contains(&Across::Block) || how.blocks().is_some() => {
                 self.meet(stmt, live);
             }
-            Op::CommitCopies => self.state.commit(Flights::Copies, None),
-            Op::Wait { token: None, but } => {
-                if !self.state.flights.open.is_empty() {
-                    self.state.commit(Flights::Copies, None);
-                }
-                let count = self.state.flights.queue(Flights::Copies).len();
-                self.state.land(Flights::Copies, count.saturating_sub(*but as usize));
-            }
-            Op::Wait { token: Some(token), but } => self.land(*token, *but),
+            Op::CommitCopies => self.state.commit(),
+            Op::Wait { token: None, but } => self.state.wait(*but),
             _ => {}
-        }
-    }
-
-    /// Completes the operations of a token, except for the last ones. Operations of a queue complete in the order in which
-    /// they were committed.
-    fn land(&mut self, token: Id, but: u32) {
-        for which in [Flights::Copies, Flights::Products, Flights::Stores] {
-            let queue = self.state.flights.queue(which).iter().enumerate().rev();
-            let mine = queue.filter(|(_, flight)| flight.token == Some(token));
-            let last = mine.map(|(at, _)| at + 1).nth(but as usize);
-            self.state.land(which, last.unwrap_or(0));
         }
     }
 
@@ -155,7 +136,7 @@ impl<'p, 'b> Walk<'p, 'b> {
     }
 
     fn access(&mut self, stmt: &'p Stmt, env: &Env) {
-        let mut events = Vec::new();
+        let (mut events, mut in_flight) = (Vec::new(), Vec::new());
         let actors = event::actors(self.program, stmt, env);
         let warps =
             event::members(self.program, stmt.by, env).iter().fold(0, |all, member| all | bits(member));
@@ -182,7 +163,8 @@ impl<'p, 'b> Walk<'p, 'b> {
                         passed: false,
                         warps,
                     };
-                    events.push((event, touch.completes));
+                    events.push(event);
+                    in_flight.push(touch.in_flight);
                 }
                 Err(why) => {
                     self.give_up(tensor, stmt.span, why);
@@ -191,20 +173,9 @@ impl<'p, 'b> Walk<'p, 'b> {
             }
         }
         self.judge(stmt, &events);
-        let (queued, done): (Vec<_>, Vec<_>) =
-            events.into_iter().partition(|(_, completes)| matches!(completes, Completes::Queued(_)));
-        self.state.past.extend(done.into_iter().map(|(event, _)| event));
-        let queued = queued.into_iter().map(|(event, _)| event);
-        let flights = &mut self.state.flights;
-        match commits(stmt) {
-            None => flights.open.extend(queued),
-            Some((Flights::Copies, token)) => {
-                flights.open.extend(queued);
-                self.state.commit(Flights::Copies, Some(token));
-            }
-            Some((which, token)) => {
-                flights.queue(which).push_back(Flight { all: queued.collect(), token: Some(token) });
-            }
+        for (event, in_flight) in events.into_iter().zip(in_flight) {
+            let to = if in_flight { &mut self.state.flights.open } else { &mut self.state.past };
+            to.push(event);
         }
     }
 }

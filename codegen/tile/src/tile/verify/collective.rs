@@ -120,10 +120,10 @@ fn multiplies(program: &Program, token: Id) -> bool {
 mod tests {
     use super::*;
     use crate::build::Builder;
-    use crate::tile::{Multiply, Order, Ring};
+    use crate::tile::{Multiply, Order};
     use crate::values::affine::Coord;
     use crate::values::elem::Elem;
-    use tilewright_layout::{Value, layout};
+    use tilewright_layout::Value;
 
     /// The diagnostic of a kernel with this in a condition that differs from thread to thread.
     #[track_caller]
@@ -143,24 +143,8 @@ mod tests {
     #[test]
     fn collective_statements_need_all_threads() {
         check_apart(|b| b.sync(), "`sync_threads()`");
-        let ring = |b: &mut Builder| {
-            let tile = b.shared("tile", Elem::F32, layout!((4, 2))).unwrap();
-            let (name, buffers) = ("ring".into(), vec![tile.tensor]);
-            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: false })
-        };
-        let release = |b: &mut Builder| {
-            let ring = ring(b);
-            b.statement(Op::Release { ring, phase: Coord::Phase(ring).into() });
-        };
-        check_apart(release, "a ring");
-        // Each thread counts the slots.
-        let advance = |b: &mut Builder| {
-            let ring = ring(b);
-            b.statement(Op::Advance { ring });
-        };
-        check_apart(advance, "a ring");
         let wait = |b: &mut Builder| {
-            let token = b.token();
+            let token: Id = 0;
             let how = Multiply::Atom(crate::isa::find("mma_m16n8k8_tf32").expect("a row of the table"));
             let [x, y, acc] =
                 ["x", "y", "acc"].map(|name| b.registers(name, Elem::F32, (4i64, 1i64)).unwrap());

@@ -11,13 +11,10 @@ use crate::tile::{Op, Program, Space, Stmt, Var};
 use crate::values::across::Across;
 use crate::values::affine::Coord;
 use crate::values::limits::{
-    self, DEEPEST_BLOCKS, MOST_BLOCKS, MOST_BYTES, MOST_STATEMENTS, MOST_THREADS, bytes, coordinate,
-    function, measure, name, symbols, too_deep, too_much,
+    self, DEEPEST_BLOCKS, MOST_BLOCKS, MOST_BYTES, MOST_STATEMENTS, bytes, coordinate, function, measure,
+    name, symbols, too_deep, too_much,
 };
 use crate::values::scan::Scan;
-
-/// The most slots of a ring.
-const MOST_SLOTS: u32 = 1024;
 
 /// Errors of a program, with the spans that it knows.
 pub fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
@@ -38,7 +35,7 @@ pub fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
         let mut integers = require.test.integers().into_iter();
         integers.try_for_each(|at| coordinate(at).map(drop)).map_err(nowhere)?;
     }
-    groups(program).map_err(nowhere)?;
+    cluster(program).map_err(nowhere)?;
     sizes(program)?;
     work(program)
 }
@@ -139,24 +136,7 @@ fn iterations(index: usize, var: &Var) -> Result<()> {
     }
 }
 
-fn groups(program: &Program) -> Result<()> {
-    for group in &program.groups {
-        name("a group", &group.name)?;
-        if let Some((from, to)) = group.warps
-            && (from >= to || to > MOST_THREADS / 32)
-        {
-            let problem = format!("the group `{}` has the warps {from}..{to}", group.name);
-            let help = format!("a block has the warps 0..{}, and a group at least one", MOST_THREADS / 32);
-            return Err(Problem::new(problem).help(help));
-        }
-    }
-    for ring in &program.rings {
-        name("a ring", &ring.name)?;
-        if !(1..=MOST_SLOTS).contains(&ring.slots) {
-            let problem = format!("the ring `{}` has {} slots", ring.name, ring.slots);
-            return Err(Problem::new(problem).help(format!("a ring has 1 to {MOST_SLOTS} slots")));
-        }
-    }
+fn cluster(program: &Program) -> Result<()> {
     let blocks = program.cluster.iter().try_fold(1u32, |all, &n| all.checked_mul(n)).unwrap_or(u32::MAX);
     if !(1..=MOST_BLOCKS).contains(&blocks) {
         let [x, y, z] = program.cluster;
