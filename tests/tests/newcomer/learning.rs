@@ -60,8 +60,8 @@ fn quantised(
     let x = map(regroup(tile(x, (2, 1024), here), (2, 128, 8)), |x| x);
     let s = maximum(abs(x), 1) / 127.0;
     copy(s, regroup(tile(scale, (2, 8), here), (2, 1, 8)));
-    let round = |x, s| if s > 0.0 { min(max(round_ties_even(x / s), -127.0), 127.0) as i8 } else { 0 };
-    map((x, s), regroup(tile(q, (2, 1024), here), (2, 128, 8)), round);
+    let quantized = |x, s| if s > 0.0 { min(max(round_ties_even(x / s), -127.0), 127.0) as i8 } else { 0 };
+    map((x, s), regroup(tile(q, (2, 1024), here), (2, 128, 8)), quantized);
 }
 
 #[test]

@@ -434,7 +434,7 @@ fn scanned_products(
 
 #[test]
 fn registers_are_shared_where_there_are_products() {
-    let few = |x: f64| x.round() / 4.0;
+    let few = |x: f64| x.trunc() / 4.0;
     inputs(scanned_products().def())
         .with("a", few)
         .with("b", few)

@@ -55,7 +55,7 @@ fn product(
 #[test]
 fn copies_through_registers_and_fragments_ahead_are_right() {
     // Whole tiles, partial tiles, fewer k-tiles than stages, and K not divisible by four.
-    inputs(product().def()).with("a", f64::round).with("b", f64::round).written([
+    inputs(product().def()).with("a", f64::trunc).with("b", f64::trunc).written([
         "M = 32, N = 32, K = 8",
         "M = 64, N = 32, K = 40",
         "M = 37, N = 45, K = 23",
@@ -256,7 +256,7 @@ fn closures_are_constants() {
         combined!(T = i32, EACH = |x, at| x * (at % 3) - PART as i32).def(),
         combined!(T = i32, COMBINE = |x, y| x ^ y, PART = 256).def(),
     ] {
-        inputs(def).with("x", f64::round).written(["M = 11, N = 100"]);
+        inputs(def).with("x", f64::trunc).written(["M = 11, N = 100"]);
     }
     let refused = combined().specialize(&[("EACH", 3)]).unwrap_err().to_string();
     assert!(

@@ -42,8 +42,8 @@ page_sums!(by_warpgroups, warpgroups = 1, stages = 2, producer = warp);
 fn pages_of_one_tile() {
     for def in [by_threads().def(), by_a_producer().def(), by_warpgroups().def()] {
         inputs(def)
-            .with("q", f64::round)
-            .with("k", f64::round)
+            .with("q", f64::trunc)
+            .with("k", f64::trunc)
             .below("table", 9)
             .written([8, 4, 3, 5, 0].map(|t| format!("R = 10, P = 9, T = {t}")).iter().map(|sizes| &**sizes));
     }
@@ -86,7 +86,7 @@ column_sums!(overwritten, |x, z, s| {
 #[test]
 fn columns_of_parts() {
     for def in [of_two().def(), of_a_fill().def(), overwritten().def()] {
-        let negative = |x: f64| x.round() - 20.0;
+        let negative = |x: f64| x.trunc() - 20.0;
         inputs(def).with("x", negative).with("z", negative).written(["M = 9, R = 50"]);
     }
 }

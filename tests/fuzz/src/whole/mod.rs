@@ -99,7 +99,7 @@ pub fn run_in_doubles(
 }
 
 /// Runs a kernel with this grid if its text does not have one. What the language leaves open is decided: elements are out of bounds if
-/// they are so on the path that runs, and claims are true. A generated kernel whose results depend on more is found to differ.
+/// they are so on the path that runs, and claims are true. A generated kernel whose results depend on more differs.
 pub fn run_blocks(
     kernel: &Kernel,
     settings: &Settings,
