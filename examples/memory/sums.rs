@@ -93,9 +93,8 @@ pub fn sum_of_all<
 }
 
 /// Sums of P pieces of each column: piece p has the tiles p, p + P, p + 2P, … of B rows. Threads are Y groups of G
-/// neighbours, which split the rows of a tile; their partial sums are combined in shared memory. Where rows begin between vectors,
-/// S = V: a piece has rows that are S apart, whose vectors are aligned alike, and S divides P. A second launch adds the P sums of each
-/// column; its blocks start while the first launch is ending.
+/// neighbours, which split the rows of a tile; their partial sums are combined in shared memory. A second launch adds the P
+/// sums of each column; its blocks start while the first launch is ending.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn column_sums<
     T,
@@ -104,28 +103,20 @@ pub fn column_sums<
     const V: usize = 4,
     const P: usize = 1,
     const G: usize = 32,
-    const S: usize = 1,
 >(
     x: &Tensor<T, (N, M), (_1, ldx)>,
     y: &mut Tensor<f32, { (N, P) }, (_1, ldy)>,
 ) {
     let threads = layout!((G, Y) : (1, G));
-    let c = if S > 1 { walk(ceil_div(N + S - 1, G * V), block.x) } else { block.x };
-    let (before, tiles) = (block.y % S * ldx % S, tile(x, (G * V, S * B), (c, _)));
-    let apart = |rows| regroup(shift(rows, (-before, 0)), (G * V, S, B))[(_, block.y % S, _)];
-    let own = |k| {
-        let rows = tiles[(_, _, P / S * k + block.y / S)];
-        parallelize(if S > 1 { apart(rows) } else { rows }, threads, thread.x, values = (V, 1))
-    };
+    let from = parallelize(tile(x, (G * V, B), (block.x, _)), threads, thread.x, values = (V, 1));
     let mut total = registers::<f32>((V, 1), 0.0);
-    for k in 0..ceil_div(tiles.size(2), P / S) {
-        // Vectors that the end of a row divides are loaded as they are.
-        let part = if S > 1 { registers_like(own(k), 0) } else { registers_like::<f32>(own(k), 0.0) };
-        copy(own(k), part);
-        total = map((total, sum(map(part, |x| x as f32), 1, out_of_bounds = 0.0)), |t, s| t + s);
+    for k in 0..ceil_div(from.size(2), P) {
+        let part = registers_like::<f32>(from[(_, _, P * k + block.y)], 0.0);
+        copy(from[(_, _, P * k + block.y)], part, fill = 0.0);
+        total = map((total, sum(part, 1)), |t, s| t + s);
     }
     let between = shared::<f32>(layout!((G * V, Y)));
     copy(total, parallelize(between, threads, thread.x, values = (V, 1)));
     sync_threads();
-    copy(sum(between, 1), shift(tile(y, (G * V, 1), (c, block.y)), (-before, 0)));
+    copy(sum(between, 1), tile(y, (G * V, 1), (block.x, block.y)));
 }

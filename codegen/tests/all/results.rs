@@ -140,42 +140,6 @@ fn fragments_are_permuted_in_place() {
     }
 }
 
-/// A copy between any two orders of the same tile, directly and through shared memory, with and without a conversion.
-#[test]
-fn copies_between_all_orders() {
-    let threads =
-        [("(8, 16)", "(4, 1)"), ("(32, 4)", "(1, 4)"), ("(16, 4) : (4, 1)", "(1, 1)"), ("(16, 4)", "(2, 2)")];
-    let shared = ["", "(32, 16) : (1, 33)", "(32, 16) : (20, 1)"];
-    for (at, by_rows) in [[false; 2], [false, true], [true, false], [true; 2]].into_iter().enumerate() {
-        for (row, (layout, values)) in threads.into_iter().enumerate() {
-            for (column, through) in shared.into_iter().enumerate() {
-                let elem = ["f32", "f16"][(at + row + column) % 2];
-                let [sx, sz] = [strides(by_rows[0], "x"), strides(by_rows[1], "z")];
-                let part = |of: &str| format!("parallelize({of}, t, thread.x, values = {values})");
-                let (x, z) = (
-                    part("tile(x, (32, 16), (block.x, block.y))"),
-                    part("tile(z, (32, 16), (block.x, block.y))"),
-                );
-                let statements = match through {
-                    "" => format!("copy({x}, {z});"),
-                    through => {
-                        let s = part(&format!("shared::<f32>(layout!({through}))"));
-                        format!(
-                            "let s = {s}; copy({x}, s); cp_async_wait_all(); sync_threads(); copy(s, {z});"
-                        )
-                    }
-                };
-                check(&format!(
-                    "fn turned(x: &Tensor<f32, (M, N){sx}>, z: &mut Tensor<{elem}, (M, N){sz}>) {{
-                        let t = layout!({layout});
-                        {statements}
-                    }}"
-                ));
-            }
-        }
-    }
-}
-
 /// A choice by a scalar is a branch, where one side alone reads an input from memory.
 #[test]
 fn what_one_side_of_a_choice_reads_is_read_there() {
@@ -217,114 +181,6 @@ fn blocks_of_any_size_agree_on_one_total() {
         let function = ["sum", "maximum", "minimum"][at % 3];
         check(&totals("f32", threads, 2, &format!("block_{function}({function}(own))")));
     }
-}
-
-#[test]
-fn every_element_type_adds_up() {
-    for elem in ["f64", "f32", "f16", "bf16", "i32"] {
-        check(&totals(elem, 40, 1, "block_sum(own)"));
-        check(&totals(elem, 64, 1, "block_maximum(own)"));
-    }
-}
-
-#[test]
-fn lanes_of_a_warp_combine_in_groups() {
-    for lanes in [2, 4, 8, 16, 32] {
-        check(&totals("f32", 128, 1, &format!("warp_sum(own, lanes = {lanes})")));
-    }
-}
-
-/// Softmax of the columns of a matrix, one block for each: elements out of bounds are not in the sum.
-#[test]
-fn softmax_of_ragged_columns() {
-    for threads in [32, 40, 96] {
-        let part = |name| {
-            format!(
-                "parallelize(tile({name}, ({}, 1), (0, block.x)), t, thread.x, values = (4, 1))",
-                4 * threads
-            )
-        };
-        let (x, y) = (part("x"), part("y"));
-        check(&format!(
-            "fn softmax(x: &Tensor<f32, (N, R)>, y: &mut Tensor<f32, (N, R)>) {{
-                let t = layout!(({threads}, 1));
-                let own = map({x}, |x| x);
-                let grown = map((own, block_maximum(maximum(own))), |x, most| exp(x - most));
-                map((grown, block_sum(sum(grown))), {y}, |x, total| x / total);
-            }}"
-        ));
-    }
-}
-
-/// Online softmax: chunks of a long column, with a running maximum and sum that are rescaled from chunk to chunk.
-#[test]
-fn online_softmax_sums_chunk_by_chunk() {
-    check(
-        "fn online(x: &Tensor<f32, N>, y: &mut Tensor<f32, (_2, _32)>) {
-            let t = layout!(32);
-            let part = parallelize(tile(x, 64, _), t, thread.x);
-            let mut most = registers::<f32>(1, -1000000.0);
-            let mut total = registers::<f32>(1, 0.0);
-            for k in 0..part.size(1) {
-                let own = registers::<f32>(2, 0.0);
-                copy(part[(_, k)], own);
-                let before = registers::<f32>(1, 0.0);
-                copy(most, before);
-                map((most, block_maximum(maximum(own))), most, |a, b| max(a, b));
-                let grown = map((own, most), |x, most| exp(x - most));
-                let scaled = |total, before, most, sum| fma(total, exp(before - most), sum);
-                map((total, before, most, block_sum(sum(grown))), total, scaled);
-            }
-            let out = tile(y, (2, 32), (0, 0));
-            copy(most, parallelize(out[(0, _)], t, thread.x));
-            copy(total, parallelize(out[(1, _)], t, thread.x));
-        }",
-    );
-}
-
-/// Sums of rows of one tile, at both edges.
-#[test]
-fn one_mode_at_a_time() {
-    check(
-        "fn rows(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) {
-            let t = layout!((4, 1));
-            let rows = layout!(4);
-            let own = map(parallelize(tile(x, (8, 4), (block.x, 0)), t, thread.x), |x| x + 1.0);
-            copy(sum(own, 1)[(_, 0)], parallelize(tile(y, 8, block.x), rows, thread.x));
-        }",
-    );
-}
-
-/// A custom fill replaces out-of-bounds elements, also through shared memory: zeros would be the maximum.
-#[test]
-fn fills_replace_out_of_bounds_elements() {
-    for fill in [", fill = f32::NEG_INFINITY", ""] {
-        check(&format!(
-            "fn fills(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {{
-                let t = layout!(32);
-                let s = parallelize(shared::<f32>(64), t, thread.x);
-                copy(parallelize(tile(x, 64, block.x), t, thread.x), s{fill});
-                cp_async_wait_all();
-                sync_threads();
-                let own = map(s, |x| x - 3.0);
-                map((own, block_maximum(maximum(own))), parallelize(tile(y, 64, block.x), t, thread.x), |x, most| most);
-            }}"
-        ));
-    }
-}
-
-/// Neighbours: coordinates below zero and past the end are guarded on both sides, in every variant.
-#[test]
-fn halos_have_two_sides() {
-    check(
-        "fn halo(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-            let t = layout!(32);
-            let x = tile(x, 64, block.x);
-            let (before, after) = (parallelize(shift(x, -1), t, thread.x), parallelize(shift(x, 1), t, thread.x));
-            let (x, y) = (parallelize(x, t, thread.x), parallelize(tile(y, 64, block.x), t, thread.x));
-            map((before, x, after, before), y, |a, b, c, d| a + b + c + d);
-        }",
-    );
 }
 
 /// Statements that write the tile that they read, at other coordinates: all elements are read before any is written.
@@ -419,25 +275,6 @@ fn tiles_are_moved_between_all_memories() {
     }
 }
 
-/// The barriers in a loop do not count after it, if it may run no iteration.
-#[test]
-fn tiles_are_read_behind_loops_without_iterations() {
-    check(
-        "#[kernel(threads = 64)]
-        fn behind(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N)>) {
-            let (x, y) = (tile(x, (32, 32), (block.x, block.y)), tile(y, (32, 32), (block.x, block.y)));
-            let (s, other) = (shared::<f32>((32, 32)), shared::<f32>((32, 32)));
-            let kept = full::<f32>((32, 32), 0.0);
-            copy(x, s);
-            for i in 0..block.x * 2 {
-                copy(x, other);
-                copy(other, kept);
-            }
-            copy(s, y);
-        }",
-    );
-}
-
 /// Row or column sums, or the overall maximum, broadcast over y.
 #[test]
 fn tiles_are_reduced_along_every_mode() {
@@ -453,25 +290,6 @@ fn tiles_are_reduced_along_every_mode() {
                 }}"
             ));
         }
-    }
-}
-
-fn softmax(tile: &str, threads: i64) -> String {
-    format!(
-        "#[kernel(threads = {threads})]
-        fn softmax(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {{
-            let t = map(tile(x, {tile}, (block.x, 0)), |x| x);
-            let grown = exp(t - maximum(t, 1));
-            copy(grown / sum(grown, 1), tile(y, {tile}, (block.x, 0)));
-        }}"
-    )
-}
-
-#[test]
-fn softmax_needs_no_thread_layout() {
-    let tiles = ["(4, 1024)", "(1, 1000)", "(3, 100)", "(16, 64)", "(64, 16)", "(2, 31)"];
-    for (tile, threads) in tiles.into_iter().zip([256, 256, 96, 128, 64, 32]) {
-        check(&softmax(tile, threads));
     }
 }
 
@@ -541,54 +359,32 @@ impl Product {
     }
 }
 
+/// On CUDA cores and by instructions: orders of operands, tiles that are no powers of two, numbers of stages and of k-steps.
 #[test]
 fn products_of_whole_tiles_are_right() {
+    let on_cores = Product { elem: "f32", warps: None, by_rows: [true, false], biased: true, ..HALF };
     for (tile, threads) in [([64, 64, 8], 64), ([32, 64, 16], 128), ([16, 16, 8], 256)] {
         for stages in [0, 3] {
-            let by_rows = [true, false];
-            let product =
-                Product { elem: "f32", tile, threads, warps: None, stages, by_rows, biased: true, ..HALF };
-            check(&product.text());
+            check(&Product { tile, threads, stages, ..on_cores }.text());
         }
     }
-}
-
-#[test]
-fn products_by_instructions_are_right() {
-    for (tile, warps, stages, by_rows) in [
-        ([64, 64, 32], 4, 3, [true, true]),
-        ([32, 64, 16], 2, 2, [false, true]),
-        ([64, 32, 64], 8, 1, [true, false]),
-    ] {
-        check(&Product { tile, warps: Some(warps), stages, by_rows, biased: true, ..HALF }.text());
-    }
-}
-
-#[test]
-fn every_order_of_the_operands() {
-    for by_rows in [[true, true], [true, false], [false, true], [false, false]] {
-        for (elem, acc) in [("bf16", "f32"), ("f16", "f32"), ("f64", "f64")] {
-            check(&Product { elem, acc, by_rows, ..HALF }.text());
-        }
-    }
-}
-
-#[test]
-fn every_number_of_stages_and_of_k_steps() {
-    for stages in 1..=4 {
+    for (at, (tile, warps)) in [
+        ([64, 64, 32], 4),
+        ([32, 64, 16], 2),
+        ([64, 32, 64], 8),
+        ([96, 48, 32], 3),
+        ([48, 24, 48], 1),
+        ([80, 40, 32], 5),
+        ([16, 8, 16], 1),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let by_rows = [at % 2 == 0, at / 2 % 2 == 0];
+        let (elem, acc) = [("bf16", "f32"), ("f16", "f32"), ("f64", "f64")][at % 3];
         // One k-step, two, three, four: an odd number does not carry over from tile to tile.
-        for bk in [16, 32, 48, 64] {
-            check(&Product { tile: [32, 32, bk], warps: Some(2), stages, ..HALF }.text());
-        }
-    }
-}
-
-#[test]
-fn tiles_that_are_no_powers_of_two() {
-    for (tile, warps) in [([96, 48, 32], 3), ([48, 24, 48], 1), ([80, 40, 32], 5), ([16, 8, 16], 1)] {
-        for by_rows in [[true, true], [false, false]] {
-            check(&Product { tile, warps: Some(warps), by_rows, ..HALF }.text());
-        }
+        let product = Product { elem, acc, tile, warps: Some(warps), by_rows, biased: acc == "f32", ..HALF };
+        check(&Product { stages: 1 + at as i64 % 4, ..product }.text());
     }
 }
 
@@ -650,7 +446,6 @@ fn the_next_tile_begins_before_this_one_ends() {
 fn whole_tiles_have_a_text() {
     let texts = [
         Product { biased: true, ..HALF }.text(),
-        softmax("(4, 1024)", 256),
         moved(["f32"; 2], [true, false], ("(64, 64)", 256), "shared"),
     ];
     for program in texts.map(|text| definition(&text).program().expect("a program")) {
@@ -695,15 +490,6 @@ pub(crate) fn tiles(options: &str, at: &str) -> String {
 }
 
 #[test]
-fn pipelines_are_right_for_every_number_of_stages() {
-    for stages in 1..=5 {
-        for values in [1, 4] {
-            check(&parts(values, "", &tiles(&format!("stages = {stages}"), "k")));
-        }
-    }
-}
-
-#[test]
 fn fragments_run_ahead() {
     for stages in 2..=4 {
         for (values, exits) in [(1, true), (4, true), (4, false)] {
@@ -721,52 +507,6 @@ fn fragments_run_ahead() {
 #[test]
 fn loops_that_run_backwards_are_whole() {
     check(&parts(1, "", &tiles("stages = 2, fragments = 2", "ga.size(2) - 1 - k")));
-}
-
-/// Only a part of the k-steps of each tile is multiplied: which ones does not depend on K.
-#[test]
-fn parts_of_tiles_are_in_place() {
-    for first in [0, 1] {
-        let half = |tiles: &str, shared: &str| {
-            format!(
-                "copy(parallelize(tile({tiles}[(_, _, k)], (16, 2), (0, {first})), f, thread.x), \
-                 parallelize({shared}, f, thread.x));"
-            )
-        };
-        let (fill_a, fill_b) = (half("ga", "sa"), half("gb", "sb"));
-        check(&format!(
-            "fn halves(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {{
-                let t = layout!((8, 4));
-                let f = layout!((16, 2));
-                let (sa, sb) = (shared::<f32>(padded((16, 2), 1)), shared::<f32>(padded((16, 2), 1)));
-                let (ga, gb) = (tile(a, (16, 4), (block.x, _)), tile(b, (16, 4), (block.y, _)));
-                let out = parallelize(tile(c, (16, 16), (block.x, block.y)), t, thread.x);
-                let mut acc = registers_like(out, 0.0);
-                let (left, right) = (parallelize(sa, t, thread.x, (1, _)), parallelize(sb, t, thread.x, (_, 1)));
-                for k in pipelined(0..ga.size(2), stages = 2, fragments = 2) {{
-                    {fill_a}
-                    {fill_b}
-                    gemm(left, right, &mut acc);
-                }}
-                copy(acc, out);
-            }}"
-        ));
-    }
-}
-
-/// Another loop over the same shared tensors may reuse them.
-#[test]
-fn loops_reuse_shared_tensors() {
-    check(&parts(4, "", &(tiles("stages = 3", "k") + &tiles("stages = 2", "k"))));
-}
-
-/// Copies under a condition and in a loop run ahead as a whole; an outer loop is allowed.
-#[test]
-fn copies_in_loops_and_conditions() {
-    let copy = "copy(ga[(_, _, k)], ta);";
-    let tiles =
-        tiles("stages = 3", "k").replace(copy, &format!("if twice > 0 {{ {copy} }} else {{ {copy} }}"));
-    check(&parts(4, "twice: i32, ", &format!("for again in 0..2 {{ {tiles} }}")));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The choice of tiles and pieces for sums of columns.
 
-use super::{BUSY, Choice, Matrix, PROCESSORS, WIDEST};
+use super::{BUSY, Choice, Matrix, PROCESSORS};
 
 impl Matrix {
     /// Rows of a tile of `column_sums`, and how many pieces each column has.
@@ -8,11 +8,6 @@ impl Matrix {
         let Matrix { elem, rows, columns, wide, .. } = *self;
         if let Some((.., tile)) = self.narrow_columns() {
             return (tile, rows.div_ceil(tile).min(256));
-        }
-        if let Some(value) = self.apart() {
-            let across = (columns + value - 1).div_ceil(32 * value);
-            let most = rows.div_ceil(64 * value).min(256 / value);
-            return (64, value * (8 * PROCESSORS / across / value).clamp(1, most));
         }
         // Few columns need long tiles, unless that leaves multiprocessors without work.
         let most = if columns >= 4096 || wide == 1 { 64 } else { 512 / elem.bytes() as usize };
@@ -69,22 +64,11 @@ impl Matrix {
         if columns < 4096 { wide.min((columns / 32).next_power_of_two()).min(4) } else { wide }
     }
 
-    /// Elements of a vector, if many rows of two bytes an element begin between vectors: rows at this distance are aligned alike.
-    fn apart(&self) -> Option<usize> {
-        let Matrix { elem, rows, columns, wide, .. } = *self;
-        let value = WIDEST / elem.bytes() as usize;
-        (elem.bytes() < 4 && wide < value / 2 && columns >= 512 && rows >= 1024).then_some(value)
-    }
-
     pub(super) fn column_sums(&self) -> Choice {
         let (tile, pieces) = self.pieces();
         if let Some((value, lanes, groups, _)) = self.narrow_columns() {
             let constants = [("B", tile), ("Y", groups), ("V", value), ("P", pieces), ("G", lanes)];
             return self.own("column_sums", &constants);
-        }
-        if let Some(value) = self.apart() {
-            return self
-                .own("column_sums", &[("B", tile), ("Y", 8), ("V", value), ("P", pieces), ("S", value)]);
         }
         let (tile, warps) = match self.rows {
             ..=32 => (32, 4),

@@ -5,6 +5,8 @@ use super::{
     clusters_at_once,
 };
 
+/// Elements of two bytes of a row up to which clusters with a ring are faster at a softmax.
+const RING: usize = 40_000;
 /// The bytes of these that a block needs besides its part of a row.
 const BESIDE: usize = 1536;
 /// Threads of a multiprocessor with 40 registers each.
@@ -127,7 +129,7 @@ impl Matrix {
         let (rows, value) = (self.rows, WIDEST / self.elem.bytes() as usize);
         // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
-        if self.work != Work::Softmax || self.elem.bytes() < 4 {
+        if self.work != Work::Softmax || self.elem.bytes() < 4 && self.columns <= RING {
             return (columns <= BLOCKS * BETWEEN).then(|| self.by_clusters()).flatten();
         }
         // Few rows take several blocks each, all resident at once. Large clusters leave multiprocessors without work: many
@@ -138,7 +140,11 @@ impl Matrix {
             return None;
         }
         let part = columns.div_ceil(blocks);
-        let elements = if few < BLOCKS / 4 { 28 } else { 16 };
+        let elements = match (self.elem.bytes() > 2, few < BLOCKS / 4) {
+            (true, true) => 28,
+            (true, false) => 16,
+            (false, _) => 32,
+        };
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 512);
         if blocks > 8 && rows > 4 * clusters_at_once(blocks, 1152 / threads) {
             return None;

@@ -145,8 +145,14 @@ fn buffer(
     let empty = Tensor { name: named.0, elem, written, extents: named.1, strides, offset, all: Vec::new() };
     let all = match data {
         Some(bytes) => empty.decoded(bytes).into_iter().map(|bits| Some(number::value(elem, bits))).collect(),
-        // It may be named before it is written, for its coordinates alone.
-        None => vec![Some(f64::NAN); offset + length],
+        None => {
+            // It may be named before it is written, for its coordinates alone. Gaps have no elements.
+            let (extents, strides) = (empty.extents.clone(), empty.strides.clone());
+            let buffer = whole::Buffer { all: Vec::new(), offset, extents, strides };
+            let mut all = vec![None; offset + length];
+            (0..buffer.count()).for_each(|element| all[buffer.index_of(element)] = Some(f64::NAN));
+            all
+        }
     };
     Tensor { all, ..empty }
 }

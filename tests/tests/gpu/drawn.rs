@@ -15,7 +15,9 @@ use tilewright_fuzz::whole::{Buffer, Num, Undefined};
 use tilewright_sim::{Options, run_variant};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::{arithmetic, by_all_cores, gathers, integers, sweep, types, views};
+use tilewright_tests::{
+    arithmetic, breaks, by_all_cores, gathers, integers, lanes, lists, masks, sweep, types, views,
+};
 
 use super::{device_run, stream};
 
@@ -138,9 +140,9 @@ impl Prepared<'_> {
     }
 }
 
-/// Kernels with data-dependent integers, and with arithmetic on tiles, on random data: whatever the integers are, no access is out of
-/// bounds. A share of the runs, all with `TILEWRIGHT_SWEEP=all`. `TILEWRIGHT_KERNELS` is the most runs of all of them together, one at
-/// least of each.
+/// Kernels with data-dependent integers, with arithmetic on tiles, lists, masks, lanes and breaks, on random data: whatever the integers
+/// are, no access is out of bounds. A share of the first two, all with `TILEWRIGHT_SWEEP=all`. `TILEWRIGHT_KERNELS` is the most runs of
+/// all of them together, one at least of each.
 #[test]
 fn kernels_with_integers() {
     /// How often each is run.
@@ -155,12 +157,15 @@ fn kernels_with_integers() {
     let types = types::all().into_iter().filter(|(name, _)| *name != "updates");
     let gathering = gathers::all().into_iter().chain(arithmetic::all()).chain(types);
     let gathering = gathering.map(|(name, def)| (name, def, simulated as Oracle));
-    let all: Vec<(&str, Definition, Oracle)> = all
-        .chain(gathering)
+    // A share of the kernels: compiling them takes most of the time.
+    let share = sweep::share(all.chain(gathering), if asked().is_some() { 1 } else { 8 });
+    let words = lanes::all().into_iter().chain(lists::all()).chain(masks::all()).chain(breaks::all());
+    // Elements are compacted in any order.
+    let words = words.filter(|(name, _)| *name != "compacted");
+    let all: Vec<(&str, Definition, Oracle)> = (share.into_iter())
+        .chain(words.map(|(name, def)| (name, def, simulated as Oracle)))
         .map(|(name, def, oracle)| (name, def.definition().expect("a definition of this version"), oracle))
         .collect();
-    // A share of the kernels: compiling them takes most of the time.
-    let all = sweep::share(all, if asked().is_some() { 1 } else { 8 });
     let prepared = by_all_cores(&all, |(_, definition, _)| Prepared::new(definition));
     let runs = asked().map_or(RUNS, |most| (most / all.len() as u64).clamp(1, RUNS));
     let jobs: Vec<_> = (0..all.len()).flat_map(|kernel| (0..runs).map(move |seed| (kernel, seed))).collect();

@@ -11,7 +11,6 @@ mod hopper;
 mod instrumented;
 mod interop;
 mod kernels;
-mod lanes;
 mod models;
 mod narrow;
 mod one_call;

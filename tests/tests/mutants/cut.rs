@@ -2,7 +2,7 @@
 //! removed, moved, repeated, or given another operand.
 
 use tilewright_codegen::index::{Exprs, Int, Ix};
-use tilewright_codegen::thread::{AtomArg, Bar, Frag, Id, Kernel, Mem, Op, Scope, Space, Stmt, Val};
+use tilewright_codegen::thread::{AtomArg, Bar, Frag, Kernel, Mem, Op, Scope, Space, Stmt, Val};
 
 pub(crate) fn sync(op: &Op) -> bool {
     matches!(op, Op::Sync { .. })
@@ -287,11 +287,6 @@ pub(crate) trait Cut {
                 *pending = pending.checked_add_signed(by).expect("a count");
             }
         });
-    }
-
-    /// Replaces a barrier.
-    fn joins(&mut self, nth: usize, bar: Id) {
-        self.op(sync, nth, |_, op| *op = Op::sync(bar));
     }
 
     /// Changes the thread count of a named barrier, or the arrival count of an mbarrier.

@@ -438,52 +438,6 @@ pub(crate) fn order() -> Program {
     program(b.done(body), vec![Arg::output::<f32>([64])], vec![2.0 * ROUNDS as f32; 64])
 }
 
-/// A block writes numbers to global memory and sets a flag; another block waits for the flag and reads them.
-pub(crate) fn flags() -> Program {
-    let mut b = Build::new(64).blocks(2);
-    let (to, work, flag) =
-        (b.tensor("to", F32, true), b.tensor("work", F32, true), b.tensor("flag", I32, true));
-    let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
-    let block = b.block();
-    let (first, second) = (b.lt(block, 1), b.sum(&[(block, 1)], 0));
-    let mirrored = b.sum(&[(t, -1)], 63);
-    let raise = b.s(Op::Atomic {
-        to: mem(flag, zero),
-        op: Change::Add,
-        value: Val::lit(1, I32),
-        guard: None,
-        order: MemoryOrder::Release,
-        scope: Scope::Grid,
-        old: None,
-        expected: None,
-    });
-    let wait = b.s(Op::Atomic {
-        to: mem(flag, zero),
-        op: Change::Await,
-        value: Val::lit(1, I32),
-        guard: None,
-        order: MemoryOrder::Acquire,
-        scope: Scope::Grid,
-        old: None,
-        expected: None,
-    });
-    let write = vec![
-        b.set(x, 0, Val::Int(t, F32)),
-        b.store(work, t, x, 1),
-        b.sync(),
-        b.one(Scope::Block, vec![raise]),
-    ];
-    let read = vec![
-        b.one(Scope::Block, vec![wait]),
-        b.sync(),
-        b.load(x, work, mirrored, 1),
-        b.store(to, mirrored, x, 1),
-    ];
-    let body = vec![b.if_(first, write), b.if_(second, read)];
-    let args = vec![Arg::output::<f32>([64]), Arg::in_out(&[0.0f32; 64], [64]), Arg::in_out(&[0i32], [1])];
-    program(b.done(body), args, count(64))
-}
-
 /// A warpgroup gives registers back, and two others take them.
 pub(crate) fn registers() -> Program {
     let mut b = Build::new(384);
@@ -522,30 +476,6 @@ pub(crate) fn sums_between() -> Program {
     }
     let sums = [vec![16.0; 512], vec![32.0; 512]].concat();
     program(b.done(body), vec![Arg::output::<f32>([1024])], sums)
-}
-
-/// Two groups of two warps, each with a barrier of its own.
-pub(crate) fn groups() -> Program {
-    let mut b = Build::new(128);
-    let to = b.tensor("to", F32, true);
-    let s = b.shared("s", F32, 128, "");
-    let (x, t) = (b.reg("x", F32, 1), b.thread());
-    let group = |b: &mut Build, id: u8| {
-        let own = b.bar(Bar::Named { id, threads: 64 });
-        // Thread 0 of the group mirrors to thread 63.
-        let other = b.sum(&[(t, -1)], 63 + i64::from(id - 1) * 128);
-        vec![
-            b.set(x, 0, Val::Int(t, F32)),
-            b.store(s, t, x, 1),
-            b.s(Op::sync(own)),
-            b.load(x, s, other, 1),
-            b.store(to, other, x, 1),
-        ]
-    };
-    let (first, second) = (group(&mut b, 1), group(&mut b, 2));
-    let roles = vec![role("first", (0, 2), None, first), role("second", (2, 4), None, second)];
-    let body = vec![b.s(Op::Roles(roles))];
-    program(b.done(body), vec![Arg::output::<f32>([128])], count(128))
 }
 
 /// Two groups of two warps, whose barriers are numbered by the groups.

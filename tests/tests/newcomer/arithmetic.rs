@@ -13,40 +13,6 @@ fn a_step_by_the_sign() {
         .written(["N = 0", "N = 1", "N = 1500", "N = 2048"]);
 }
 
-/// Each channel of each image with mean 0 and variance 1, by the moments of pieces of any number.
-#[kernel]
-fn instance_norm<const B: usize = 512>(
-    eps: f32,
-    x: &Tensor<f32, (P, C, N)>,
-    gamma: &Tensor<f32, C>,
-    beta: &Tensor<f32, C>,
-    y: &mut Tensor<f32, (P, C, N)>,
-) {
-    let x = tile(x, (B, 1, 1), (_, block.x, block.y))[(_, 0, 0, _)];
-    let y = tile(y, (B, 1, 1), (_, block.x, block.y))[(_, 0, 0, _)];
-    let merge = |(n, mean, m2), (k, other, o2)| {
-        let (all, d) = (n + k, other - mean);
-        if all == 0.0 { (0.0, 0.0, 0.0) } else { (all, mean + d * k / all, m2 + o2 + d * d * n * k / all) }
-    };
-    let mut moments = (full::<f32>(1, 0.0), full::<f32>(1, 0.0), full::<f32>(1, 0.0));
-    for j in 0..x.size(1) {
-        let here = reduce(map(x[(_, j)], |x| (1.0, x, 0.0)), (0.0, 0.0, 0.0), merge);
-        moments = merge(moments, here);
-    }
-    let scale = rsqrt(moments.2 / P as f32 + eps) * gamma[(block.x)];
-    for j in 0..x.size(1) {
-        copy((x[(_, j)] - moments.1) * scale + beta[(block.x)], y[(_, j)]);
-    }
-}
-
-#[test]
-fn instances_are_normal() {
-    inputs(instance_norm().def()).set("eps = 0.001").near(
-        1e-4,
-        ["P = 700, C = 3, N = 2", "P = 1, C = 1, N = 1", "P = 512, C = 2, N = 1", "P = 3, C = 0, N = 2"],
-    );
-}
-
 /// The cosines of the angles between the rows of two matrices.
 #[kernel(allow(bank_conflicts))]
 fn cosines(

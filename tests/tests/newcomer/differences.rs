@@ -1,8 +1,6 @@
 //! Differences: of rows from the first one, of neighbours, of several results of one function.
 
-use crate::{drawn, generated, right, rows, rows_out};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
 
 /// How far each row is from the first one.
@@ -33,14 +31,10 @@ fn variation(x: &Tensor<f32, N>, total: &mut Tensor<f32, _1>, steps: &mut Tensor
 
 #[test]
 fn signals_vary() {
-    for n in [1, 2, 50, 51, 149] {
-        let x = drawn(n, 6);
-        let wanted = x.windows(2).map(|two| f64::from((two[1] - two[0]).abs())).sum();
-        let zero = || Arg::in_out(&[0.0f32], [1]);
-        let args = [Arg::tensor(&x, [n]), zero(), zero()];
-        right(generated!(variation()), &args, "total", &[wanted], 1e-5);
-        right(generated!(variation()), &args, "steps", &[n as f64 - 1.0], 0.0);
-    }
+    inputs(variation().def())
+        .zero("total")
+        .zero("steps")
+        .near(1e-5, ["N = 1", "N = 2", "N = 50", "N = 51", "N = 149"]);
 }
 
 /// Sine and cosine in one entry of a result, and the rest of the angle in another.
@@ -58,12 +52,5 @@ fn results_are_tuples_of_tuples() {
     let kernel = turned();
     let source = kernel.source();
     assert!(["sine", "cosine", "rest"].iter().all(|name| source.contains(&format!("float {name} = "))));
-    let (m, n) = (5, 37);
-    let x = drawn(m * n, 7);
-    let one = |at: usize| {
-        let x = f64::from(x[at / (3 * n) * n + at % n]);
-        [x.sin(), x.cos(), x - x.floor()][at % (3 * n) / n]
-    };
-    let wanted: Vec<f64> = (0..3 * m * n).map(one).collect();
-    right(generated!(turned()), &[rows(&x, m, n), rows_out(m, 3 * n)], "y", &wanted, 1e-5);
+    inputs(kernel.def()).near(1e-5, ["M = 5, N = 37"]);
 }

@@ -1,33 +1,7 @@
 //! Functions of elements.
 
-use crate::{drawn, generated, rows};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
-
-/// Constants that name their types have these where no other number is beside them: the largest with its index, and the second.
-#[kernel]
-fn two_best(
-    x: &Tensor<f32, (M, N), (ldx, _1)>,
-    y: &mut Tensor<f32, (M, _2)>,
-    index: &mut Tensor<i32, (M, _2)>,
-) {
-    at_most(N, 64);
-    let better = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
-    let merge = |(a, i, b, j), (c, k, d, l)| {
-        let best = better((a, i), (c, k));
-        let rest = if best.1 == i { better((b, j), (c, k)) } else { better((a, i), (d, l)) };
-        (best.0, best.1, rest.0, rest.1)
-    };
-    let own = map(tile(x, (8, 64), (block.x, 0)), |x, at| (x, at.1, f32::NEG_INFINITY, i32::MAX));
-    let identity = (f32::NEG_INFINITY, i32::MAX, f32::NEG_INFINITY, i32::MAX);
-    let (a, i, b, j) = reduce(own, identity, merge, mode = 1);
-    let (y, index) = (tile(y, (8, 1), (block.x, _)), tile(index, (8, 1), (block.x, _)));
-    copy(a, y[(_, _, 0)]);
-    copy(b, y[(_, _, 1)]);
-    copy(i, index[(_, _, 0)]);
-    copy(j, index[(_, _, 1)]);
-}
 
 /// Limits of types, in closures over another type.
 #[kernel]
@@ -49,29 +23,16 @@ fn limits(
 
 #[test]
 fn constants_have_the_types_that_they_name() {
-    let (m, n) = (11, 60);
-    let x = drawn(m * n, 8);
-    let mut order: Vec<Vec<usize>> = Vec::new();
-    for row in x.chunks(n) {
-        let mut all: Vec<usize> = (0..n).collect();
-        all.sort_by(|a, b| row[*b].total_cmp(&row[*a]).then(a.cmp(b)));
-        order.push(all);
-    }
-    let pairs = || (0..2).flat_map(|k| (0..m).map(move |i| (i, k)));
-    let wanted: Vec<f64> = pairs().map(|(i, k)| f64::from(x[i * n + order[i][k]])).collect();
-    let places: Vec<i32> = pairs().map(|(i, k)| order[i][k] as i32).collect();
-    let args = [rows(&x, m, n), Arg::output::<f32>([m, 2]), Arg::output::<i32>([m, 2])];
-    for outcome in crate::every(generated!(two_best()), &args) {
-        crate::close(&outcome.get::<f32>("y").unwrap(), &wanted, 0.0);
-        assert_eq!(outcome.get::<i32>("index").unwrap(), places);
-    }
-    let results = [Arg::output::<i32>([2]), Arg::output::<i32>([2]), Arg::output::<f32>([2])];
-    let args = [vec![Arg::tensor(&[1.0f32, -1.0], [2])], results.to_vec()].concat();
-    for outcome in crate::every(generated!(limits()), &args) {
-        assert_eq!(outcome.get::<i32>("large").unwrap(), [i32::MAX - 1; 2]);
-        assert_eq!(outcome.get::<i32>("small").unwrap(), [-i32::MAX, i32::MIN]);
-        assert_eq!(outcome.get::<f32>("far").unwrap(), [u32::MAX as f32; 2]);
-    }
+    let args = [
+        Arg::tensor(&[1.0f32, -1.0], [2]),
+        Arg::output::<i32>([2]),
+        Arg::output::<i32>([2]),
+        Arg::output::<f32>([2]),
+    ];
+    let outcome = limits().simulate(&args).unwrap();
+    assert_eq!(outcome.get::<i32>("large").unwrap(), [i32::MAX - 1; 2]);
+    assert_eq!(outcome.get::<i32>("small").unwrap(), [-i32::MAX, i32::MIN]);
+    assert_eq!(outcome.get::<f32>("far").unwrap(), [u32::MAX as f32; 2]);
 }
 
 /// Minors of rows of 2x2 matrices, where a tile that is loaded whole is combined with a tile whose elements are set one by one.

@@ -1,8 +1,6 @@
 //! Gathers and scatters: elements that are loaded and stored by indices.
 
-use crate::{drawn, every, generated};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::gathers::*;
 use tilewright_tests::inputs::inputs;
 
@@ -55,23 +53,6 @@ fn strided_pooling() {
 #[test]
 fn interpolated_images() {
     inputs(bilinear().def()).near(1e-4, ["H = 7, W = 9, P = 13, Q = 40"]);
-}
-
-#[test]
-fn packed_to_the_front() {
-    let n = 700;
-    let x = drawn(n, 1);
-    let args = [Arg::tensor(&x, [n]), Arg::in_out(&[0i32], [1]), Arg::in_out(&vec![0f32; n], [n])];
-    for out in every(generated!(compact()), &args) {
-        let mut got: Vec<f32> = out.get::<f32>("y").unwrap().into_iter().filter(|x| *x > 0.0).collect();
-        let c = out.get::<i32>("count").unwrap()[0] as usize;
-        let mut want: Vec<f32> = x.iter().copied().filter(|x| *x > 0.0).collect();
-        assert_eq!(c, want.len());
-        got.truncate(c);
-        got.sort_by(f32::total_cmp);
-        want.sort_by(f32::total_cmp);
-        assert_eq!(got, want);
-    }
 }
 
 #[test]

@@ -4,30 +4,6 @@ use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
 
 #[kernel]
-fn embedding_backward(
-    ids: &Tensor<i64, N>,
-    g: &Tensor<f32, (N, D), (ldg, _1)>,
-    table: &mut Tensor<f32, (V, D), (ldt, _1)>,
-) {
-    scatter(
-        tile(g, (8, 64), (block.x, block.y)),
-        table,
-        |g, at| ((ids[(at.0)], at.1), g),
-        how = "atomic_add",
-    );
-}
-
-#[test]
-fn gradients_of_an_embedding() {
-    // One identifier is of no row.
-    inputs(embedding_backward().def())
-        .indexed("ids", |at, _| if at == 7 { (1u64 << 40) as f64 } else { (at * 3 % 5) as f64 })
-        .with("g", f64::round)
-        .zero("table")
-        .written(["N = 19, D = 70, V = 5"]);
-}
-
-#[kernel]
 fn spmv(
     ptr: &Tensor<i64, { M + 1 }>,
     col: &Tensor<i64, Z>,

@@ -1,35 +1,7 @@
-//! More from machine learning: quantised weights, a recurrent cell, a factor of a matrix.
+//! From machine learning: numbers of 8 bits, a recurrent cell, a factor of a matrix.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
-
-/// y = W x with weights of 4 bits, two in a byte, and a scale for each row.
-#[kernel(allow(uncoalesced))]
-fn four_bits<const W: usize = 256>(
-    w: &Tensor<u8, (M, H), (ldw, _1)>,
-    scale: &Tensor<f32, M>,
-    x: &Tensor<f32, (_2, H)>,
-    y: &mut Tensor<f32, M>,
-) {
-    let w = tile(w, (4, W), (block.x, _));
-    let x = tile(x, (2, W), (0, _));
-    let mut acc = full::<f32>((4, W), 0.0);
-    for k in 0..w.size(2) {
-        acc = map((acc, w[(_, _, k)], x[(0, _, k)].along(1), x[(1, _, k)].along(1)), |s, w, a, b| {
-            let (low, high) = (w % 16, w / 16);
-            s + (low as f32 - 8.0) * a + (high as f32 - 8.0) * b
-        });
-    }
-    copy(
-        map((sum(acc, 1, out_of_bounds = 0.0)[(_, 0)], tile(scale, 4, block.x)), |y, s| y * s),
-        tile(y, 4, block.x),
-    );
-}
-
-#[test]
-fn weights_of_four_bits() {
-    inputs(four_bits().def()).written(["M = 7, H = 300"]);
-}
 
 /// The cell of an LSTM: four gates of H numbers for each element of the batch.
 #[kernel]
@@ -75,4 +47,26 @@ fn cholesky_factors() {
     inputs(cholesky().def())
         .indexed("a", |at, x| if at % 1024 % 33 == 0 { 160.0 } else { x })
         .written(["B = 2"]);
+}
+
+/// Numbers of 8 bits with a scale for each 128 of a row, eight of these at once.
+#[kernel(allow(uncoalesced))] // scales are few
+fn quantised(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    q: &mut Tensor<i8, (M, N), (ldq, _1)>,
+    scale: &mut Tensor<f32, { (M, ceil_div(N, 128)) }, (lds, _1)>,
+) {
+    let here = (block.x, block.y);
+    let x = map(regroup(tile(x, (2, 1024), here), (2, 128, 8)), |x| x);
+    let s = maximum(abs(x), 1) / 127.0;
+    copy(s, regroup(tile(scale, (2, 8), here), (2, 1, 8)));
+    let quantized = |x, s| if s > 0.0 { min(max(round_ties_even(x / s), -127.0), 127.0) as i8 } else { 0 };
+    map((x, s), regroup(tile(q, (2, 1024), here), (2, 128, 8)), quantized);
+}
+
+#[test]
+fn rows_are_quantised_in_blocks() {
+    inputs(quantised().def())
+        .indexed("x", |at, x| if at < 128 { 0.0 } else { x.sin() })
+        .near(1e-7, ["M = 9, N = 300", "M = 1, N = 1", "M = 3, N = 2050"]);
 }

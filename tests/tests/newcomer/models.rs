@@ -1,8 +1,6 @@
-//! Kernels of models as they are trained and served: norms, samplers, adapters, states.
+//! Kernels of models as they are trained and served: norms, samplers, adapters, states, centres.
 
-use crate::{below, close, drawn, every, generated, right, rows};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
 
 /// Batch normalisation in training, channels contiguous: means and variances over all pixels of all images.
@@ -40,36 +38,11 @@ fn batch_norm(
 
 #[test]
 fn batches_are_normal() {
-    for (c, p) in [(1, 2), (32, 64), (45, 150)] {
-        let (x, gamma, beta) = (drawn(c * p, 1), drawn(c, 2), drawn(c, 3));
-        let (means, variances) = (drawn(c, 4), drawn(c, 5));
-        let (mut y, mut m, mut v) = (vec![0.0; c * p], vec![], vec![]);
-        for i in 0..c {
-            let of = |j: usize| f64::from(x[i + j * c]);
-            let mean = (0..p).map(of).sum::<f64>() / p as f64;
-            let var = (0..p).map(|j| (of(j) - mean).powi(2)).sum::<f64>() / p as f64;
-            for j in 0..p {
-                y[i + j * c] =
-                    (of(j) - mean) / (var + 1e-5).sqrt() * f64::from(gamma[i]) + f64::from(beta[i]);
-            }
-            m.push(0.9 * f64::from(means[i]) + 0.1 * mean);
-            v.push(0.9 * f64::from(variances[i]) + 0.1 * var * p as f64 / (p - 1) as f64);
-        }
-        let args = [
-            Arg::number(0.1f32),
-            Arg::tensor(&x, [c, p]),
-            Arg::tensor(&gamma, [c]),
-            Arg::tensor(&beta, [c]),
-            Arg::in_out(&means, [c]),
-            Arg::in_out(&variances, [c]),
-            Arg::output::<f32>([c, p]),
-        ];
-        for out in every(generated!(batch_norm()), &args) {
-            close(&out.get::<f32>("y").unwrap(), &y, 1e-3);
-            close(&out.get::<f32>("means").unwrap(), &m, 1e-4);
-            close(&out.get::<f32>("variances").unwrap(), &v, 1e-4);
-        }
-    }
+    inputs(batch_norm().def())
+        .set("momentum = 0.1")
+        .with("means", |x| x)
+        .with("variances", |x| x)
+        .near(1e-3, ["C = 1, P = 2", "C = 32, P = 64", "C = 45, P = 150"]);
 }
 
 /// A token of each row, from the smallest set of tokens whose probabilities sum to `p`.
@@ -99,39 +72,10 @@ fn top_p<const W: usize = 512>(
 
 #[test]
 fn tokens_of_the_nucleus() {
-    let (m, p, temperature) = (7, 0.8, 0.7);
-    for n in [1, 100, 512] {
-        let (x, chance) =
-            (drawn(m * n, 1), drawn(m, 2).into_iter().map(|x| (x + 4.0) / 8.01).collect::<Vec<_>>());
-        let args = [
-            Arg::number(p as f32),
-            Arg::number(temperature as f32),
-            Arg::tensor(&chance, [m]),
-            rows(&x, m, n),
-            Arg::output::<i32>([m]),
-        ];
-        for out in every(generated!(top_p()), &args) {
-            for (i, token) in out.get::<i32>("token").unwrap().into_iter().enumerate() {
-                let grown: Vec<f64> =
-                    x[i * n..][..n].iter().map(|x| (f64::from(*x) / temperature).exp()).collect();
-                let total: f64 = grown.iter().sum();
-                let above: f64 = grown.iter().filter(|g| **g > grown[token as usize]).sum();
-                assert!(above <= (p + 1e-3) * total, "{token} is not of the nucleus");
-                let mut sorted = grown.clone();
-                sorted.sort_by(|a, b| b.total_cmp(a));
-                let mut sums = sorted.iter().scan(0.0, |sum, g| {
-                    *sum += g;
-                    Some((*sum, *g))
-                });
-                let least = sums.find(|(sum, _)| *sum >= p * total).map_or(0.0, |(_, g)| g);
-                let kept = |j: usize| if grown[j] >= least * (1.0 - 1e-9) { grown[j] } else { 0.0 };
-                let target = f64::from(chance[i]) * (0..n).map(kept).sum::<f64>();
-                let upto = |token: usize| (0..token).map(kept).sum::<f64>();
-                let slack = 1e-4 * total;
-                assert!(upto(token as usize) <= target + slack && upto(token as usize + 1) >= target - slack);
-            }
-        }
-    }
+    inputs(top_p().def())
+        .set("p = 0.8, temperature = 0.7")
+        .with("chance", |x| (x + 4.0) / 8.01)
+        .near(1e-6, ["M = 7, N = 1", "M = 7, N = 100", "M = 7, N = 512"]);
 }
 
 /// A linear layer and its adapter of low rank: y = x·wᵀ + s·(x·aᵀ)·bᵀ.
@@ -172,46 +116,6 @@ fn layers_have_adapters() {
     );
 }
 
-/// Linear attention with decay, in chunks: o(i) = Σ over j ≤ i of γ^(i-j) (q(i)·k(j)) v(j).
-#[kernel(allow(bank_conflicts))]
-fn retention<const C: usize = 32, const D: usize = 32>(
-    decay: f32,
-    q: &Tensor<f32, (L, D, H), (D, _1, hq)>,
-    k: &Tensor<f32, (L, D, H), (D, _1, hk)>,
-    v: &Tensor<f32, (L, D, H), (D, _1, hv)>,
-    o: &mut Tensor<f32, (L, D, H), (D, _1, ho)>,
-) {
-    let chunks = |t| tile(t, (C, D, 1), (_, 0, block.x))[(_, _, 0, _)];
-    let (q, k, v, o) = (chunks(q), chunks(k), chunks(v), chunks(o));
-    let (sq, sk, sv) = (shared::<f32>((C, D)), shared::<f32>((C, D)), shared::<f32>((C, D)));
-    let (sp, ss, sd) = (shared::<f32>((C, C)), shared::<f32>((D, D)), shared::<f32>((C, D)));
-    let mut state = full::<f32>((D, D), 0.0); // (v, k)
-    for c in 0..q.size(2) {
-        copy(q[(_, _, c)], sq);
-        copy(k[(_, _, c)], sk);
-        copy(v[(_, _, c)], sv);
-        let mut p = full::<f32>((C, C), 0.0);
-        gemm(sq, sk, &mut p);
-        let (i, j) = (iota((C, C), 0), iota((C, C), 1));
-        copy(if j <= i { p * pow(decay, (i - j) as f32) } else { 0.0 }, sp);
-        let row = iota((C, D), 0) as f32;
-        copy(state, ss);
-        let mut out = full::<f32>((C, D), 0.0);
-        gemm(sq, ss, &mut out);
-        out = out * pow(decay, row + 1.0);
-        gemm(sp, permute(sv, (1, 0)), &mut out);
-        copy(out, o[(_, _, c)]);
-        copy(sk * pow(decay, C as f32 - 1.0 - row), sd);
-        state = state * pow(decay, C as f32);
-        gemm(permute(sv, (1, 0)), permute(sd, (1, 0)), &mut state);
-    }
-}
-
-#[test]
-fn memories_fade() {
-    inputs(retention().def()).set("decay = 0.9").written(["L = 1, H = 1", "L = 32, H = 2", "L = 75, H = 2"]);
-}
-
 /// Likelihoods of sequences under a hidden Markov model: a block for each sequence, its states in shared memory.
 #[kernel]
 fn hidden_markov(
@@ -223,14 +127,14 @@ fn hidden_markov(
     likelihood: &mut Tensor<f32, B>,
 ) {
     let moves = map(tile(moves, (32, 32), (0, 0)), |x| x);
-    let emits = |t| tile(emits, (32, 1), (0, seen[(t, block.x)]))[(_, 0)];
+    let emitted = |t| tile(emits, (32, 1), (0, seen[(t, block.x)]))[(_, 0)];
     let alpha = shared::<f32>(32);
-    copy(tile(start, 32, 0) + emits(0), alpha);
+    copy(tile(start, 32, 0) + emitted(0), alpha);
     for t in 1..lengths[(block.x)] {
         let paths = alpha.along(0) + moves;
         let most = maximum(paths, 0);
         let next = most + log(sum(exp(paths - most), 0));
-        copy(next[(0, _)] + emits(t), alpha);
+        copy(next[(0, _)] + emitted(t), alpha);
     }
     let most = maximum(alpha);
     copy(most + log(sum(exp(alpha - most))), tile(likelihood, 1, block.x));
@@ -238,28 +142,10 @@ fn hidden_markov(
 
 #[test]
 fn sequences_are_likely() {
-    let (s, v, t, b) = (32, 5, 9, 3);
-    let (start, moves, emits) = (drawn(s, 1), drawn(s * s, 2), drawn(s * v, 3));
-    let (lengths, seen) = ([1, 9, 4], below(v as i32, t * b, 4));
-    let mut wanted = vec![];
-    for i in 0..b {
-        let emit = |t: usize, j: usize| f64::from(emits[j + s * seen[t + 9 * i] as usize]);
-        let mut alpha: Vec<f64> = (0..s).map(|j| f64::from(start[j]) + emit(0, j)).collect();
-        for t in 1..lengths[i] as usize {
-            let into = |j: usize| (0..s).map(|k| (alpha[k] + f64::from(moves[k + s * j])).exp()).sum::<f64>();
-            alpha = (0..s).map(|j| into(j).ln() + emit(t, j)).collect();
-        }
-        wanted.push(alpha.iter().map(|a| a.exp()).sum::<f64>().ln());
-    }
-    let args = [
-        Arg::tensor(&start, [s]),
-        Arg::tensor(&moves, [s, s]),
-        Arg::tensor(&emits, [s, v]),
-        Arg::tensor(&lengths, [b]),
-        Arg::tensor(&seen, [t, b]),
-        Arg::output::<f32>([b]),
-    ];
-    right(generated!(hidden_markov()), &args, "likelihood", &wanted, 1e-4);
+    inputs(hidden_markov().def())
+        .list("lengths", [1, 9, 4])
+        .below("seen", 5)
+        .near(1e-4, ["V = 5, T = 9, B = 3"]);
 }
 
 /// Weights of 4 bits: groups of 32 with a scale and a zero, two weights in a byte.
@@ -285,16 +171,7 @@ fn pack_four_bits(
 
 #[test]
 fn weights_are_packed() {
-    for g in [1, 64, 77] {
-        let x = drawn(32 * g, 1);
-        let args = [
-            Arg::tensor(&x, [32, g]),
-            Arg::output::<u8>([16, g]),
-            Arg::output::<f32>([g]),
-            Arg::output::<u8>([g]),
-        ];
-        tilewright_fuzz::near(pack_four_bits().def(), &args, 1e-6);
-    }
+    inputs(pack_four_bits().def()).with("x", f64::sin).near(1e-6, ["G = 1", "G = 64", "G = 77"]);
 }
 
 /// The nearest centre of each row, by a product in tf32: the least |c|² - 2 x·c.

@@ -1,4 +1,4 @@
-//! `let b = a` of registers: as in Rust, a change of one is none of the other.
+//! `let b = a` of registers: as in Rust, a change of one is none of the other. Tiles that are swapped.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
@@ -33,4 +33,20 @@ fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _4)>) {
 #[test]
 fn second_names_are_copies() {
     inputs(second_names().def()).written(["N = 300"]);
+}
+
+/// Two whole tiles are swapped.
+#[kernel]
+fn fibonacci(n: i32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let (mut a, mut b) = (full::<f32>(256, 0.0), map(tile(x, 256, block.x), |x| x));
+    for k in 0..n {
+        (a, b) = (b, a + b);
+    }
+    (a, b) = (b, a);
+    copy(b, tile(y, 256, block.x));
+}
+
+#[test]
+fn tiles_are_swapped() {
+    inputs(fibonacci().def()).written(["n = 7, N = 300"]);
 }

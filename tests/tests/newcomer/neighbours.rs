@@ -1,4 +1,4 @@
-//! Neighbours: convolutions, and a blur.
+//! Neighbours: a convolution of each channel, a blur, and pixels that are twice as many.
 
 use tilewright::prelude::*;
 use tilewright_tests::inputs::inputs;
@@ -28,36 +28,6 @@ fn depthwise_convolution() {
     inputs(depthwise().def()).written(["W = 37, H = 11, C = 3"]);
 }
 
-/// A 3×3 convolution with many channels, as a product: rows are pixels of one line, columns are output
-/// channels, and the sum runs over input channels and the nine places of the window.
-#[kernel]
-fn convolution<const P: usize = 32, const O: usize = 32, const BC: usize = 8>(
-    x: &Tensor<f32, (W, H, C, B)>,
-    w: &Tensor<f32, (F, C, _3, _3)>,
-    y: &mut Tensor<f32, (W, H, F, B)>,
-) {
-    let (sx, sw) = (shared::<f32>((P, BC)), shared::<f32>((O, BC)));
-    let (line, image) = walk((x.size(1), x.size(3)), block.z);
-    let mut acc = full::<f32>((P, O), 0.0);
-    for i in 0..3 {
-        for j in 0..3 {
-            let pixels = shift(tile(x, (P, 1, BC, 1), (block.x, line, _, image)), (i - 1, j - 1, 0, 0, 0));
-            let weights = tile(w, (O, BC, 1, 1), (block.y, _, i, j));
-            for k in 0..pixels.size(4) {
-                copy(pixels[(_, 0, _, 0, k)], sx);
-                copy(weights[(_, _, 0, 0, k)], sw);
-                gemm(sx, sw, &mut acc);
-            }
-        }
-    }
-    copy(acc, tile(y, (P, 1, O, 1), (block.x, line, block.y, image))[(_, 0, _, 0)]);
-}
-
-#[test]
-fn convolution_as_a_product() {
-    inputs(convolution().def()).written(["W = 35, H = 4, C = 5, B = 2, F = 33"]);
-}
-
 /// The mean of 5x5 pixels; out-of-bounds pixels are the nearest ones inside.
 #[kernel(deny(uncoalesced), allow(bank_conflicts))]
 fn blurred(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (H, W), (ldy, _1)>) {
@@ -75,4 +45,31 @@ fn blurred(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (H, W), (ldy,
 #[test]
 fn images_are_blurred() {
     inputs(blurred().def()).written(["H = 1, W = 1", "H = 16, W = 32", "H = 20, W = 71", "H = 2, W = 40"]);
+}
+
+/// Transposed convolution of each channel, stride 2: pixels that are twice as many.
+#[kernel]
+fn upsampled(
+    x: &Tensor<f32, (W, H, C)>,
+    w: &Tensor<f32, (_4, _4, C)>,
+    y: &mut Tensor<f32, { (2 * W, 2 * H, C) }>,
+) {
+    let y = tile(y, (64, 4, 1), (block.x, block.y, block.z));
+    map(y, y, |_, at| {
+        let (i, j) = ((at.0 + 1) / 2, (at.1 + 1) / 2);
+        let (a, b) = ((at.0 + 1) % 2, (at.1 + 1) % 2);
+        x[(i, j, at.2)] * w[(a, b, at.2)]
+            + x[(i - 1, j, at.2)] * w[(a + 2, b, at.2)]
+            + x[(i, j - 1, at.2)] * w[(a, b + 2, at.2)]
+            + x[(i - 1, j - 1, at.2)] * w[(a + 2, b + 2, at.2)]
+    });
+}
+
+#[test]
+fn images_are_upsampled() {
+    inputs(upsampled().def()).written([
+        "W = 1, H = 1, C = 1",
+        "W = 32, H = 4, C = 2",
+        "W = 35, H = 7, C = 3",
+    ]);
 }

@@ -1,13 +1,9 @@
 //! Loops with a producer warp: products by warpgroups, by warps, and without instructions.
 
-use crate::{drawn, generated};
+use tilewright::KernelDef;
 use tilewright::prelude::*;
-use tilewright_codegen::Generated;
-use tilewright_sim::{Arg, Options, Outcome, run_every};
+use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::inputs::inputs;
-
-/// Sizes that tiles divide and others; K of 1 to 11 tiles of 64.
-const SIZES: [[usize; 3]; 5] = [[128, 64, 128], [70, 72, 72], [130, 40, 200], [66, 40, 688], [1, 8, 8]];
 
 /// Products with a producer, of tiles of these rows, columns and steps of K.
 macro_rules! products {
@@ -46,53 +42,17 @@ products! {
     rows_in_clusters: (64, 32, 32), warps = 4, 2, f32, (block.y, block.x), { persistent(); cluster(4); };
 }
 
-/// The results of every variant in several schedules.
+/// Sizes that tiles divide and others; K of 1 to 11 tiles of 64.
 #[track_caller]
-fn every(kernel: Generated, args: &[Arg]) -> Vec<Outcome> {
-    let options = Options { schedules: 5, ..Options::default() };
-    run_every(&kernel, args, &options).unwrap_or_else(|fault| panic!("{fault}"))
-}
-
-fn halves(count: usize, seed: u64) -> Vec<bf16> {
-    drawn(count, seed).into_iter().map(bf16::from_f32).collect()
-}
-
-/// a·bᵀ, of K-major operands, with C by rows.
-fn product(a: &[bf16], b: &[bf16], [m, n, k]: [usize; 3]) -> Vec<f64> {
-    let dot = |i: usize, j: usize| {
-        (0..k).map(|p| f64::from(a[i * k + p].to_f32()) * f64::from(b[j * k + p].to_f32())).sum()
-    };
-    (0..m * n).map(|at| dot(at / n, at % n)).collect()
-}
-
-#[track_caller]
-fn close(name: &str, outcome: &Outcome, wanted: &[f64], within: f64) {
-    let got = outcome.get::<f32>("c").unwrap();
-    assert_eq!(got.len(), wanted.len(), "{name}");
-    for (at, (got, wanted)) in got.iter().zip(wanted).enumerate() {
-        let error = (f64::from(*got) - wanted).abs();
-        assert!(
-            error <= within * wanted.abs().max(1.0),
-            "{name}, element {at}: {got}, and {wanted} is right"
-        );
-    }
-}
-
-type Kernels = [(&'static str, Generated)];
-
-/// Each kernel, of (a, b, c), at [`SIZES`].
-#[track_caller]
-fn products(kernels: &Kernels) {
-    for (name, kernel) in kernels {
-        for [m, n, k] in SIZES {
-            let (a, b) = (halves(m * k, 1), halves(n * k, 2));
-            let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
-            let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
-            let wanted = product(&a, &b, [m, n, k]);
-            for outcome in every(kernel.clone(), &args) {
-                close(&format!("{name} {m}x{n}x{k}"), &outcome, &wanted, 1e-3);
-            }
-        }
+fn products<'d>(defs: impl IntoIterator<Item = &'d KernelDef>) {
+    for def in defs {
+        inputs(def).schedules(5).written([
+            "M = 128, N = 64, K = 128",
+            "M = 70, N = 72, K = 72",
+            "M = 130, N = 40, K = 200",
+            "M = 66, N = 40, K = 688",
+            "M = 1, N = 8, K = 8",
+        ]);
     }
 }
 
@@ -153,23 +113,10 @@ fn triangles_in_clusters(
 
 #[test]
 fn blocks_of_a_cluster_copy_for_one_another() {
-    let multicasts = |kernel: &Generated| kernel.source().contains("bulk_load_2d_multicast");
-    let kernels =
-        [("in_clusters", generated!(in_clusters())), ("rows_in_clusters", generated!(rows_in_clusters()))];
-    assert!(kernels.iter().all(|(_, kernel)| multicasts(kernel)));
-    products(&kernels);
-    let kernel = generated!(triangles_in_clusters());
-    assert!(!multicasts(&kernel));
-    let [m, n, k] = [200, 40, 200];
-    let (a, b) = (halves(m * k, 1), halves(n * k, 2));
-    let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
-    let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
-    // Elements that no block visits are 0.
-    let visited = |at: usize| if at % k < (at / k / 64 + 1) * 64 { a[at] } else { bf16::from_f32(0.0) };
-    let a: Vec<bf16> = (0..m * k).map(visited).collect();
-    for outcome in every(kernel, &args) {
-        close("triangles_in_clusters", &outcome, &product(&a, &b, [m, n, k]), 1e-3);
-    }
+    let [columns, rows, triangles] =
+        [in_clusters().def(), rows_in_clusters().def(), triangles_in_clusters().def()].map(KernelDef::clone);
+    let multicasts = |def: &KernelDef| def.generate().unwrap().source().contains("bulk_load_2d_multicast");
+    assert!(multicasts(&columns) && multicasts(&rows) && !multicasts(&triangles));
 }
 
 /// Rows divided by their sums: the blocks of a cluster take one row after another.
@@ -189,13 +136,15 @@ fn rows_of_clusters<const C: usize = 2>(
 
 #[test]
 fn persistent_clusters_combine_over_their_blocks() {
+    let options = Options { schedules: 5, ..Options::default() };
     for [m, n] in [[1, 1024], [5, 1000], [9, 513], [300, 100]] {
-        let x: Vec<f32> = drawn(m * n, 7).iter().map(|x| x + 3.0).collect();
+        let x: Vec<f32> = (0..m * n).map(|at| (at * 37 % 101) as f32 / 50.0 + 1.0).collect();
         let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
-        let total = |row: usize| x[row * n..][..n].iter().map(|x| f64::from(*x)).sum::<f64>();
-        let wanted: Vec<f64> = x.iter().enumerate().map(|(at, x)| f64::from(*x) / total(at / n)).collect();
-        for outcome in every(generated!(rows_of_clusters()), &args) {
-            close("rows_of_clusters", &outcome, &wanted, 1e-6);
+        for outcome in run_every(&rows_of_clusters().def().generate().unwrap(), &args, &options).unwrap() {
+            for (at, y) in outcome.get::<f32>("c").unwrap().into_iter().enumerate() {
+                let wanted = x[at] / x[at / n * n..][..n].iter().sum::<f32>();
+                assert!((y - wanted).abs() < 1e-6, "{m}x{n}, {at}: {y}, and {wanted} is right");
+            }
         }
     }
 }
@@ -224,11 +173,7 @@ fn promoted(
 
 #[test]
 fn products_with_a_producer() {
-    for def in [one_warpgroup().def(), two_products().def(), promoted().def(), by_warps().def()] {
-        for [m, n, k] in SIZES {
-            inputs(def).schedules(5).written([&*format!("M = {m}, N = {n}, K = {k}")]);
-        }
-    }
+    products([one_warpgroup().def(), two_products().def(), promoted().def(), by_warps().def()]);
 }
 
 /// A sum of tiles that a producer copies, by threads, up to a limit that depends on the block.
@@ -276,20 +221,12 @@ fn greatest(
 
 #[test]
 fn coordinates_follow_through_rings() {
-    for [m, n, k] in [[100, 70, 24], [64, 64, 32], [1, 1, 8]] {
-        // All products are negative, unlike the zeros out of bounds.
-        let a: Vec<bf16> = drawn(m * k, 5).iter().map(|x| bf16::from_f32(x.abs() + 0.5)).collect();
-        let b: Vec<bf16> = drawn(n * k, 6).iter().map(|x| bf16::from_f32(-x.abs() - 0.5)).collect();
-        let all = product(&a, &b, [m, n, k]);
-        let wanted: Vec<f64> = (0..m)
-            .map(|row| all[row * n..][..n.min(row + 1)].iter().copied().fold(f64::NEG_INFINITY, f64::max))
-            .collect();
-        let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
-        let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m])];
-        for outcome in every(generated!(greatest()), &args) {
-            close(&format!("greatest {m}x{n}x{k}"), &outcome, &wanted, 1e-3);
-        }
-    }
+    // All products are negative, unlike the zeros out of bounds.
+    inputs(greatest().def())
+        .schedules(5)
+        .with("a", |x| x.abs() + 0.5)
+        .with("b", |x| -x.abs() - 0.5)
+        .near(1e-3, ["M = 100, N = 70, K = 24", "M = 64, N = 64, K = 32", "M = 1, N = 1, K = 8"]);
 }
 
 /// Two tensors; the longer one extends past the tiles of the grid.

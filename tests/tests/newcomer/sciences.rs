@@ -1,8 +1,6 @@
 //! Kernels of simulations: waves, spins, small matrices, an iteration.
 
-use crate::{close, drawn, every, generated, right};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
 
 /// A step of a wave in three dimensions, with differences of eighth order: a stencil of 25 points.
@@ -72,8 +70,8 @@ fn small_products(
     b: &Tensor<f32, (_4, _4, N)>,
     c: &mut Tensor<f32, (_4, _4, N)>,
 ) {
-    let own =
-        |x| parallelize(tile(x, (4, 4, 128), (0, 0, block.x)), layout!((1, 1, 128)), thread.x)[(_, _, 0)];
+    let t = layout!((1, 1, 128));
+    let own = |x| parallelize(tile(x, (4, 4, 128), (0, 0, block.x)), t, thread.x)[(_, _, 0)];
     let (a, b, c) = (map(own(a), |x| x), map(own(b), |x| x), own(c));
     let mut acc = registers_like(c, 0.0);
     gemm(a, permute(b, (1, 0)), &mut acc);
@@ -82,17 +80,7 @@ fn small_products(
 
 #[test]
 fn small_matrices() {
-    for n in [0, 1, 128, 200] {
-        let (a, b) = (drawn(16 * n, 1), drawn(16 * n, 2));
-        let wanted: Vec<f64> = (0..16 * n)
-            .map(|at| {
-                let (i, j, m) = (at % 4, at / 4 % 4, at / 16 * 16);
-                (0..4).map(|k| f64::from(a[m + i + 4 * k]) * f64::from(b[m + k + 4 * j])).sum()
-            })
-            .collect();
-        let args = [Arg::tensor(&a, [4, 4, n]), Arg::tensor(&b, [4, 4, n]), Arg::output::<f32>([4, 4, n])];
-        right(generated!(small_products()), &args, "c", &wanted, 1e-5);
-    }
+    inputs(small_products().def()).written(["N = 0", "N = 1", "N = 128", "N = 200"]);
 }
 
 /// Jacobi's iteration for Poisson's equation, and the largest change.
@@ -114,24 +102,9 @@ fn jacobi(
 
 #[test]
 fn the_largest_change_of_an_iteration() {
-    for (w, h) in [(1, 1), (64, 8), (70, 13)] {
-        let (f, x) = (drawn(w * h, 1), drawn(w * h, 2));
-        let of = |i: usize, j: usize| if i < w && j < h { f64::from(x[i + j * w]) } else { 0.0 };
-        let (mut wanted, mut most) = (vec![], 0.0f64);
-        for (i, j) in (0..w * h).map(|at| (at % w, at / w)) {
-            let near = of(i + 1, j) + of(i.wrapping_sub(1), j) + of(i, j + 1) + of(i, j.wrapping_sub(1));
-            wanted.push(0.25 * (near + f64::from(f[i + j * w])));
-            most = most.max((wanted[i + j * w] - of(i, j)).abs());
-        }
-        let args = [
-            Arg::tensor(&f, [w, h]),
-            Arg::tensor(&x, [w, h]),
-            Arg::output::<f32>([w, h]),
-            Arg::in_out(&[0u32], [1]),
-        ];
-        for out in every(generated!(jacobi()), &args) {
-            close(&out.get::<f32>("y").unwrap(), &wanted, 1e-5);
-            close(&[f32::from_bits(out.get::<u32>("most").unwrap()[0])], &[most], 1e-5);
-        }
-    }
+    inputs(jacobi().def()).with("f", f64::trunc).with("x", f64::trunc).zero("most").written([
+        "W = 1, H = 1",
+        "W = 64, H = 8",
+        "W = 70, H = 13",
+    ]);
 }

@@ -1,8 +1,7 @@
 //! Sums: compensated ones, and the greatest of columns.
 
-use crate::{drawn, every, generated, right, rows};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
+use tilewright_tests::inputs::inputs;
 
 /// The sum of each row, whose rounding errors are added up beside it and taken into account (Kahan, Knuth).
 #[kernel]
@@ -28,12 +27,9 @@ fn compensated(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn sums_are_compensated() {
-    for (m, n) in [(0, 5), (1, 1), (9, 1000), (3, 0), (17, 129)] {
-        let x: Vec<f32> =
-            drawn(m * n, 5).iter().zip(0..).map(|(x, at)| if at % 7 == 0 { x * 1e6 } else { *x }).collect();
-        let wanted: Vec<f64> = (0..m).map(|i| x[i * n..][..n].iter().map(|x| f64::from(*x)).sum()).collect();
-        right(generated!(compensated()), &[rows(&x, m, n), Arg::output::<f32>([m])], "y", &wanted, 1e-7);
-    }
+    inputs(compensated().def())
+        .indexed("x", |at, x| if at % 7 == 0 { 1e6 * x } else { x })
+        .near(4e-7, ["M = 0, N = 5", "M = 1, N = 1", "M = 9, N = 1000", "M = 3, N = 0", "M = 17, N = 129"]);
 }
 
 /// The greatest of each column of 256, in shared memory first; out-of-bounds elements do not count.
@@ -47,11 +43,8 @@ fn greatest_of_columns(x: &Tensor<i32, N>, most: &mut Tensor<i32, _256>) {
 
 #[test]
 fn nothing_beyond_the_end_takes_part_in_atomics() {
-    let x: Vec<i32> = (0..700).map(|at| -1 - (at * 37) % 501).collect();
-    let mut wanted = vec![i32::MIN; 256];
-    x.iter().enumerate().for_each(|(at, x)| wanted[at % 256] = wanted[at % 256].max(*x));
-    let args = [Arg::tensor(&x, [700]), Arg::in_out(&[i32::MIN; 256], [256])];
-    for out in every(generated!(greatest_of_columns()), &args) {
-        assert_eq!(out.get::<i32>("most").unwrap(), wanted);
-    }
+    inputs(greatest_of_columns().def())
+        .with("x", |x| -1.0 - x)
+        .with("most", |_| i32::MIN.into())
+        .written(["N = 700"]);
 }

@@ -1,8 +1,6 @@
 //! Tuples of values and tiles: loops over them, and functions that return them.
 
-use crate::{drawn, generated, right};
 use tilewright::prelude::*;
-use tilewright_sim::Arg;
 use tilewright_tests::inputs::inputs;
 
 /// A filter whose taps are listed with their weights.
@@ -41,14 +39,5 @@ fn spiral(angle: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 
 #[test]
 fn functions_of_several_results_take_tiles() {
-    let (n, angle) = (300, 0.3f64);
-    let x = drawn(n, 3);
-    let rotate = |(x, y): (f64, f64)| (angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y);
-    let one = |x: &f32| {
-        let once = rotate((f64::from(*x), f64::from(*x) + 1.0));
-        once.0 + rotate(once).1
-    };
-    let wanted: Vec<f64> = x.iter().map(one).collect();
-    let args = [Arg::number(angle as f32), Arg::tensor(&x, [n]), Arg::output::<f32>([n])];
-    right(generated!(spiral()), &args, "y", &wanted, 1e-5);
+    inputs(spiral().def()).set("angle = 0.3").near(1e-5, ["N = 300"]);
 }

@@ -35,10 +35,6 @@ pub(crate) fn s(op: Op) -> Stmt {
     Stmt { site: 0, op }
 }
 
-pub(crate) fn comment(text: &str) -> Stmt {
-    s(Op::Comment(text.into()))
-}
-
 pub(crate) fn sync() -> Stmt {
     s(Op::sync(0))
 }

@@ -1,6 +1,6 @@
-//! Hopper features: bulk copies with mbarriers, wgmma, clusters, warp specialisation with setmaxnreg.
+//! Hopper features: bulk copies with mbarriers, and clusters.
 
-use tilewright_codegen::Elem::{self, *};
+use tilewright_codegen::Elem::*;
 use tilewright_codegen::index::Int;
 use tilewright_codegen::thread::*;
 use tilewright_layout::Value;
@@ -40,106 +40,6 @@ fn hopper(name: &str, threads: u32) -> Build {
     let mut b = Build::new(name, 90, threads);
     b.k.arch_specific = true;
     b
-}
-
-/// C = A Bᵀ with tiles of 128x128x64, both operands K-major: a producer warp fills a ring of stages by bulk
-/// copies, two consumer warpgroups multiply them.
-pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
-    let name =
-        if registers { format!("wgmma_product_{elem}_registers") } else { format!("wgmma_product_{elem}") };
-    let mut b = hopper(&name, 384);
-    b.k.launch.blocks_per_sm = 1;
-    let (a, bt, c) = (
-        b.tensor("a", elem, false, &["M", "K"], &["K", "1"]),
-        b.tensor("b", elem, false, &["N", "K"], &["K", "1"]),
-        b.tensor("c", F32, true, &["M", "N"], &["N", "1"]),
-    );
-    let (map_a, map_b) = (b.map("map_a", a, &[64, 128], 128), b.map("map_b", bt, &[64, 128], 128));
-    let (n, k) = (b.extent("N"), b.extent("K"));
-    let tiles = |name| Value::symbol(name).ceil_div(128).into_iter().collect();
-    b.k.launch.grid = [tiles("M"), tiles("N"), vec![]];
-    let note = format!("{stages} stages of 128x64, K-major, 128-byte swizzle");
-    let sa = b.shared("sa", elem, 8192 * stages as u32, 1024, &note);
-    let sb = b.shared("sb", elem, 8192 * stages as u32, 1024, &note);
-    let (full, empty) = (b.mbarriers("full", stages as u32, 1), b.mbarriers("empty", stages as u32, 2));
-    let acc = b.reg("acc", F32, 64);
-    let (tid, bx, by, zero) = (b.thread(), b.block(0), b.block(1), b.int(0));
-    let steps = b.sum(&[(k, 1)], 63);
-    let steps = b.e().div(steps, 64);
-
-    let fills = b.until("k", steps, Unroll::No, |b, step| {
-        let (slot, iteration) = (b.e().rem(step, stages), b.e().div(step, stages));
-        // A new mbarrier lets the first round pass: the phase before the first counts as complete.
-        let phase = b.sum(&[(iteration, 1)], 1);
-        let mut body = vec![s(Op::Await { bar: empty, slot, phase })];
-        body.push(s(Op::Arrive { bar: full, slot, peer: None, bytes: Some(2 * 128 * 64 * 2) }));
-        for (map, shared, block) in [(map_a, sa, bx), (map_b, sb, by)] {
-            let to = b.sum(&[(slot, 8192)], 0);
-            let (column, row) = (b.sum(&[(step, 64)], 0), b.sum(&[(block, 128)], 0));
-            let map = AtomArg::Map { param: map, at: vec![column, row] };
-            body.push(atom("bulk_load_2d", vec![at(shared, to), map, AtomArg::Barrier { bar: full, slot }]));
-        }
-        body
-    });
-    let prefetch =
-        [map_a, map_b].map(|param| atom("prefetch_tensor_map", vec![AtomArg::Map { param, at: vec![] }]));
-    let one = s(Op::Elect(Scope::Block, [prefetch.to_vec(), vec![fills]].concat()));
-
-    let group = b.e().div(tid, 128);
-    let group = b.sum(&[(group, 1)], -1);
-    let mut consume = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
-    consume.push(b.until("k", steps, Unroll::No, |b, step| {
-        let (slot, phase) = (b.e().rem(step, stages), b.e().div(step, stages));
-        let mut body =
-            vec![s(Op::Await { bar: full, slot, phase }), s(Op::Pin(acc)), s(Op::Fence(Fence::Products))];
-        body.push(b.repeat("kk", 4, |b, kk| {
-            let from_a = b.sum(&[(slot, 8192), (group, 4096), (kk, 16)], 0);
-            let from_b = b.sum(&[(slot, 8192), (kk, 16)], 0);
-            let describe = |space, index| AtomArg::Descriptor {
-                at: Mem { space, index, peer: None },
-                leading: 16,
-                stride: 1024,
-                mode: 1,
-            };
-            let (acc, one) = (b.whole(acc), b.number(1));
-            let (a, bt, zero) = (describe(sa, from_a), describe(sb, from_b), b.number(0));
-            vec![atom(&format!("wgmma_m64n128k16_{elem}"), vec![acc, a, bt, one, zero.clone(), zero])]
-        }));
-        body.push(s(Op::Commit(Queue::Products)));
-        body.extend([s(Op::WaitQueue { queue: Queue::Products, pending: 0 }), s(Op::Pin(acc))]);
-        let arrive = s(Op::Arrive { bar: empty, slot, peer: None, bytes: None });
-        body.push(s(Op::Elect(Scope::Warpgroup, vec![arrive])));
-        body
-    }));
-    consume.push(b.repeat("i", 16, |b, i| {
-        vec![b.repeat("h", 2, |b, h| {
-            let in_group = b.e().rem(tid, 128);
-            let (warp, lane) = (b.e().div(in_group, 32), b.e().rem(in_group, 32));
-            let (r, q) = (b.e().div(lane, 4), b.e().rem(lane, 4));
-            let row = b.sum(&[(bx, 128), (group, 64), (warp, 16), (r, 1), (h, 8)], 0);
-            let column = b.sum(&[(by, 128), (q, 2), (i, 8)], 0);
-            let start = b.e().mul(row, n);
-            let to = b.e().add(start, column);
-            b.e().assume(to, 0, i64::from(i32::MAX));
-            let at = b.sum(&[(i, 4), (h, 2)], 0);
-            vec![store(c, to, Frag { reg: acc, at, len: 2 }, None)]
-        })]
-    }));
-
-    let start = vec![
-        s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(full)), s(Op::InitBarriers(empty))])),
-        s(Op::Fence(Fence::MbarrierInit)),
-        sync(),
-    ];
-    let role = |name: &str, warps, ask, body| Role {
-        name: name.into(),
-        warps,
-        registers: registers.then_some(ask),
-        body,
-    };
-    let roles = vec![role("producer", (0, 4), 40, vec![one]), role("consumers", (4, 12), 232, consume)];
-    let _ = zero;
-    b.done([start, vec![s(Op::Roles(roles))]].concat())
 }
 
 /// Loads and stores of boxes with one to five modes.

@@ -11,7 +11,6 @@ mod machine_code;
 mod overlaps;
 mod products;
 mod programs;
-mod sgemm;
 mod small;
 mod tensor_cores;
 mod whole;

@@ -1,10 +1,11 @@
 //! Kernels for tests of the printer, and of the compiled machine code.
 
 use tilewright_codegen::Elem::*;
+use tilewright_codegen::Generated;
 use tilewright_codegen::thread::{Kernel, Scope};
-use tilewright_tests::{casts, rows};
+use tilewright_tests::{casts, gallery, rows};
 
-use super::{hopper, sgemm, small, tensor_cores};
+use super::{hopper, small, tensor_cores};
 
 /// A program, and its required instructions.
 pub(crate) struct Program {
@@ -32,13 +33,24 @@ fn variation(kernel: Kernel, sass: &[&'static str]) -> Program {
     Program { for_all: false, ..program(kernel, sass) }
 }
 
+/// Shipped kernels, and the instructions of their fastest variant.
+const SHIPPED: &[(&str, &[&str])] = &[
+    ("tutorial", &["LDGSTS.E", "LDS", "FFMA"]),
+    ("softmax", &["SHFL.BFLY", "MUFU.EX2", "LDG.E.128", "STG.E.128"]),
+];
+
+/// GEMMs by their keys, and the instructions of their fastest variant.
+const GEMMS: &[(&str, &[&str])] = &[
+    ("bm=128 bn=128 schedule=(vec=4 staged=both)", &["LDG.E.128", "STS.128", "LDS.128", "STG.E.128"]),
+    ("dtype=bf16 arch=80 bm=128 bn=128", &["LDGSTS.E.BYPASS.128", "LDSM.16.M", "HMMA.16816.F32.BF16"]),
+    ("dtype=f16 arch=80 bm=128 bn=128", &["LDGSTS.E.BYPASS.128", "LDSM.16.M", "HMMA.16816.F32"]),
+    ("dtype=bf16 arch=90 bm=128 bn=128", &["UTMALDG.2D", "HGMMA.64x128x16.F32.BF16", "SYNCS", "USETMAXREG"]),
+    ("dtype=f16 arch=90 bm=128 bn=128", &["UTMALDG.2D", "HGMMA.64x128x16.F32"]),
+];
+
 /// All programs.
 pub(crate) fn all() -> Vec<Program> {
     let mut all = vec![
-        program(sgemm::tutorial("sgemm_guarded", sgemm::Copy::Guarded), &["LDG.E", "STS", "LDS", "FFMA"]),
-        program(sgemm::tutorial("sgemm_async", sgemm::Copy::Async), &["LDGSTS.E"]),
-        program(sgemm::vectors(), &["LDG.E.128", "STS.128", "LDS.128", "STG.E.128"]),
-        program(small::softmax(), &["SHFL.BFLY", "MUFU.EX2"]),
         program(small::atomics(), &["ATOMS.POPC.INC"]),
         program(small::wide(), &["LDG.E", "STG.E"]),
         program(small::arena(), &["LDS", "STS"]),
@@ -47,6 +59,10 @@ pub(crate) fn all() -> Vec<Program> {
         program(small::groups(80), &["BAR.SYNC"]),
         program(small::groups(90), &["BAR.SYNC", "ELECT"]),
     ];
+    let fastest = |kernel: &Generated| kernel.variants[0].program.clone();
+    all.extend(SHIPPED.iter().map(|(name, sass)| program(fastest(gallery::named(name)), sass)));
+    let gemm = |keys| gallery::matmul(keys).kernel.unwrap_or_else(|| panic!("{keys}"));
+    all.extend(GEMMS.iter().map(|(keys, sass)| variation(fastest(&gemm(keys)), sass)));
     for elem in casts::all() {
         let keep = matches!(elem, F32 | Bf16);
         all.push(Program { for_all: keep, ..program(small::copy(elem), &["LDG.E.128", "STG.E.128"]) });
@@ -60,23 +76,9 @@ pub(crate) fn all() -> Vec<Program> {
     for elem in [F64, F32, F16] {
         all.push(Program { stack: 40, ..program(small::trigonometry(elem), &[]) });
     }
-    all.push(program(
-        tensor_cores::product(Bf16),
-        &["LDGSTS.E.BYPASS.128", "LDSM.16.M88.4", "HMMA.16816.F32.BF16"],
-    ));
-    all.push(variation(
-        tensor_cores::product(F16),
-        &["LDGSTS.E.BYPASS.128", "LDSM.16.M88.4", "HMMA.16816.F32"],
-    ));
     for row in tensor_cores::rows("ldmatrix").into_iter().chain(tensor_cores::rows("stmatrix")) {
         all.push(variation(tensor_cores::matrices(row), &[]));
     }
-    all.push(program(hopper::product(Bf16, 2, false), &["UTMALDG.2D", "HGMMA.64x128x16.F32.BF16", "SYNCS"]));
-    all.push(program(
-        hopper::product(Bf16, 4, true),
-        &["UTMALDG.2D", "HGMMA.64x128x16.F32.BF16", "USETMAXREG"],
-    ));
-    all.push(variation(hopper::product(F16, 4, true), &["UTMALDG.2D", "HGMMA.64x128x16.F32"]));
     all.push(program(hopper::cluster(), &["UTMALDG.2D.MULTICAST"]));
     all.push(program(hopper::plain_bulk(), &["UBLKCP"]));
     for rank in 1..=5 {

@@ -122,58 +122,6 @@ pub(crate) fn trigonometry(elem: Elem) -> Kernel {
     b.done(vec![load(frag, from, thread, None), product, store(to, thread, frag, None)])
 }
 
-/// A softmax of the rows of a matrix, one warp per row.
-pub(crate) fn softmax() -> Kernel {
-    let mut b = Build::new("softmax", 80, 128);
-    let (from, to) = (b.pointer("x", F32, false), b.pointer("y", F32, true));
-    let n = b.extent("N");
-    b.k.launch.grid = [Value::symbol("M").ceil_div(4).into_iter().collect(), vec![], vec![]];
-    let (tid, bx) = (b.thread(), b.block(0));
-    let (lane, warp) = (b.e().rem(tid, 32), b.e().div(tid, 32));
-    let row = b.sum(&[(bx, 4), (warp, 1)], 0);
-    let start = b.e().mul(row, n);
-    let start = b.e().add(start, lane);
-    let (name, start) = b.name("start", start);
-    let mut body = vec![name];
-    let v = b.reg("v", F32, 8);
-    let least = Val::lit(f64::NEG_INFINITY, F32);
-    body.push(b.repeat("i", 8, |b, i| {
-        let column = b.sum(&[(lane, 1), (i, 32)], 0);
-        let guard = b.e().lt(column, n);
-        let index = b.sum(&[(start, 1), (i, 32)], 0);
-        let to = Frag { reg: v, at: i, len: 1 };
-        let from = Mem { space: from, index, peer: None };
-        vec![s(Op::Load { to, from, guard: Some(guard), fill: f64::NEG_INFINITY.into(), volatile_at: None })]
-    }));
-    let zero = b.int(0);
-    let mut totals = Vec::new();
-    for (name, f, first) in [("largest", Bin::Max, least), ("total", Bin::Add, Val::lit(0.0, F32))] {
-        let total = b.reg(name, F32, 1);
-        let get = || Val::Reg(total, zero);
-        if let Some(&largest) = totals.first() {
-            body.push(b.repeat("i", 8, |_, i| {
-                let shifted = bin(Bin::Sub, Val::Reg(v, i), Val::Reg(largest, zero));
-                vec![assign(v, i, un(Un::Exp, shifted))]
-            }));
-        }
-        body.push(assign(total, zero, first));
-        body.push(b.repeat("i", 8, |_, i| vec![assign(total, zero, bin(f, get(), Val::Reg(v, i)))]));
-        for lanes in [16, 8, 4, 2, 1] {
-            let other = get().butterfly(b.int(lanes));
-            body.push(assign(total, zero, bin(f, get(), other)));
-        }
-        totals.push(total);
-    }
-    body.push(b.repeat("i", 8, |b, i| {
-        let column = b.sum(&[(lane, 1), (i, 32)], 0);
-        let guard = b.e().lt(column, n);
-        let index = b.sum(&[(start, 1), (i, 32)], 0);
-        let divided = bin(Bin::Div, Val::Reg(v, i), Val::Reg(totals[1], zero));
-        vec![assign(v, i, divided), store(to, index, Frag { reg: v, at: i, len: 1 }, Some(guard))]
-    }));
-    b.done(body)
-}
-
 /// Every atomic update.
 pub(crate) fn atomics() -> Kernel {
     let mut b = Build::new("atomics", 80, 128);

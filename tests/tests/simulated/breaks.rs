@@ -1,9 +1,9 @@
-//! Loops that each thread leaves by itself, against plain Rust.
+//! Loops that each thread leaves by itself.
 
 use tilewright_sim::Arg;
 use tilewright_tests::breaks::*;
 
-use crate::run;
+use crate::{inputs, run};
 
 #[test]
 fn threads_leave_when_their_element_is_done() {
@@ -33,82 +33,21 @@ fn threads_leave_when_their_element_is_done() {
 
 #[test]
 fn threads_bisect() {
-    for (m, n) in [(1, 64), (100, 200), (1000, 130)] {
-        let sorted: Vec<i32> = (0..m).map(|n| 3 * n - 20).collect();
-        let keys: Vec<i32> = (0..n).map(|n| n * 97 % (3 * m + 10) - 25).collect();
-        let expected: Vec<i32> = keys.iter().map(|key| sorted.partition_point(|x| x < key) as i32).collect();
-        let args = [
-            Arg::tensor(&sorted, [m as usize]),
-            Arg::tensor(&keys, [n as usize]),
-            Arg::output::<i32>([n as usize]),
-        ];
-        for done in run(lower_bound().def(), &args) {
-            assert_eq!(done.get::<i32>("index").unwrap(), expected);
-        }
-    }
+    inputs(lower_bound().def())
+        .indexed("sorted", |at, _| 3.0 * at as f64 - 20.0)
+        .with("keys", |x| x - 25.0)
+        .written(["M = 1, N = 64", "M = 100, N = 200", "M = 300, N = 130"]);
 }
 
 #[test]
 fn threads_probe_a_table() {
-    for (v, n) in [(31usize, 100usize), (64, 64)] {
-        let mut table = vec![0i32; v];
-        for key in (1..v as i32 / 2).map(|n| 3 * n) {
-            let mut at = (key * 7) as usize % v;
-            while table[at] != 0 {
-                at = (at + 1) % v;
-            }
-            table[at] = key;
-        }
-        let keys: Vec<i32> = (1..=n as i32).collect();
-        let probe = |key: i32| {
-            let mut tried = 0;
-            for k in 0..v as i32 {
-                let at = (key * 7 + k) % v as i32;
-                tried += 1;
-                match table[at as usize] {
-                    present if present == key => return at,
-                    0 => return -tried,
-                    _ => {}
-                }
-            }
-            -tried
-        };
-        let args = [Arg::tensor(&table, [v]), Arg::tensor(&keys, [n]), Arg::output::<i32>([n])];
-        for done in run(probed().def(), &args) {
-            let expected: Vec<i32> = keys.iter().map(|key| probe(*key)).collect();
-            assert_eq!(done.get::<i32>("slot").unwrap(), expected);
-        }
-    }
+    inputs(probed().def())
+        .indexed("table", |at, x| if at % 3 == 0 { x.rem_euclid(100.0) } else { 0.0 })
+        .indexed("keys", |at, _| at as f64 + 1.0)
+        .written(["V = 31, N = 100", "V = 64, N = 64"]);
 }
 
 #[test]
 fn loops_in_loops_are_left() {
-    let n = 200;
-    let x: Vec<i32> = (0..n as i32).map(|n| n * 7 % 11 - 2).collect();
-    let one = |at: usize| {
-        let (x, block) = (x[at], at as i32 / 64);
-        let mut sum = 0;
-        for i in 0..6 {
-            if x > 3 {
-                for j in 0..8 {
-                    if x + i < j {
-                        sum += 100;
-                        break;
-                    }
-                    sum += j;
-                }
-            } else if i == block + 2 {
-                sum += 1000;
-                break;
-            }
-            if sum > 150 + x {
-                break;
-            }
-            sum += 1;
-        }
-        sum
-    };
-    for done in run(nested().def(), &[Arg::tensor(&x, [n]), Arg::output::<i32>([n])]) {
-        assert_eq!(done.get::<i32>("y").unwrap(), (0..n).map(one).collect::<Vec<_>>());
-    }
+    inputs(nested().def()).with("x", |x| x % 11.0 - 2.0).written(["N = 200"]);
 }

@@ -1,5 +1,6 @@
 //! Elementwise computation: functions, named closures, tuples, sizes as numbers.
 
+use crate::inputs;
 use tilewright::prelude::*;
 use tilewright::{bf16, f16};
 use tilewright_sim::Arg;
@@ -94,20 +95,11 @@ fn counted<T>(x: &Tensor<T, N>, y: &mut Tensor<T, { (N, 2) }>) {
 
 #[test]
 fn bits_of_integers_are_counted() {
-    macro_rules! check {
-        ($ty:ident) => {{
-            let x: Vec<$ty> = vec![0, 1, 2, 100, $ty::MAX, $ty::MIN, $ty::MAX / 3];
-            let args = [Arg::tensor(&x, [x.len()]), Arg::output::<$ty>([x.len(), 2])];
-            let y = counted!(T = $ty).simulate(&args).unwrap().get::<$ty>("y").unwrap();
-            let ones = x.iter().map(|n| n.count_ones() as $ty);
-            let wanted: Vec<$ty> = ones.chain(x.iter().map(|n| n.leading_zeros() as $ty)).collect();
-            assert_eq!(y, wanted);
-        }};
+    for def in
+        [counted!(T = i32).def(), counted!(T = u32).def(), counted!(T = i8).def(), counted!(T = u8).def()]
+    {
+        inputs(def).written(["N = 70"]);
     }
-    check!(i32);
-    check!(u32);
-    check!(i8);
-    check!(u8);
 }
 
 /// Named closures, the names that they capture, and the names that they shadow.
@@ -162,14 +154,7 @@ fn means(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn sizes_are_numbers() {
-    for (m, n) in [(3, 5), (40, 7)] {
-        let x: Vec<f32> = (0..m * n).map(|at| (at % 11) as f32).collect();
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
-        let outcome = means().simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
-        let mean =
-            |row: usize| (0..n).map(|k| x[row + k * m]).sum::<f32>() / n as f32 + (n as f32 - m as f32);
-        assert_eq!(outcome.get::<f32>("y").unwrap(), (0..m).map(mean).collect::<Vec<_>>());
-    }
+    inputs(means().def()).written(["M = 3, N = 5", "M = 40, N = 7"]);
 }
 
 #[kernel]

@@ -156,17 +156,7 @@ fn recurrence(
 
 #[test]
 fn loops_that_write_elements_of_which_there_are_none() {
-    let kernel = recurrence().def().generate().unwrap();
-    let start: Vec<f32> = (0..45).map(|n| n as f32).collect();
-    for length in [0, 3] {
-        let ones = vec![1.0f32; 45 * length];
-        let given = || Arg::tensor(&ones, [45, length]);
-        let results = [Arg::output::<f32>([45, length]), Arg::output::<f32>([45])];
-        let args = [vec![given(), given(), Arg::tensor(&start, [45])], results.to_vec()].concat();
-        let done = run(&kernel, &args, &Options::default()).unwrap();
-        let wanted: Vec<f32> = start.iter().map(|x| x + length as f32).collect();
-        assert_eq!(done.get::<f32>("last").unwrap(), wanted);
-    }
+    inputs(recurrence().def()).near(1e-5, ["D = 45, L = 0", "D = 45, L = 3"]);
 }
 
 /// A tile that is filled before a loop, and read after it by other threads. The loop has a barrier, and no iteration.
@@ -414,15 +404,7 @@ fn by_four_warpgroups(
 
 #[test]
 fn four_warpgroups_take_no_more_registers_than_the_producer_gives_back() {
-    let kernel = by_four_warpgroups().def().generate().unwrap();
-    let ones = vec![bf16::from_f32(1.0); 256 * 64];
-    let args = [
-        Arg::tensor(&ones, [256, 64]).strides([64, 1]),
-        Arg::tensor(&ones[..64 * 64], [64, 64]).strides([64, 1]),
-        Arg::output::<f32>([256, 64]).strides([64, 1]),
-    ];
-    let done = run(&kernel, &args, &Options::default()).unwrap();
-    assert_eq!(done.get::<f32>("c").unwrap(), vec![64.0; 256 * 64]);
+    inputs(by_four_warpgroups().def()).written(["M = 256, N = 64, K = 64"]);
 }
 
 /// After a product of one stage, scans of columns: they need more registers than consumers take of the producer's.
@@ -452,17 +434,9 @@ fn scanned_products(
 
 #[test]
 fn registers_are_shared_where_there_are_products() {
-    let kernel = scanned_products().def().generate().unwrap();
-    for k in [0, 64] {
-        let (a, b) = (vec![f16::from_f32(1.0); 128 * k], vec![f16::from_f32(0.25); 64 * k]);
-        let output = || Arg::output::<f32>([128, 64]);
-        let args = [Arg::tensor(&a, [128, k]), Arg::tensor(&b, [64, k]), output(), output()];
-        let outcomes =
-            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|why| panic!("{k}: {why}"));
-        for outcome in outcomes {
-            let sum = k as f32 / 4.0 + 1.0;
-            let wanted: Vec<f32> = (0..128 * 64).map(|at| (at % 128 + 1) as f32 * sum - 1.0).collect();
-            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{k}");
-        }
-    }
+    let few = |x: f64| x.trunc() / 4.0;
+    inputs(scanned_products().def())
+        .with("a", few)
+        .with("b", few)
+        .near(1e-3, ["M = 128, N = 64, K = 0", "M = 128, N = 64, K = 64"]);
 }

@@ -3,8 +3,9 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::evaluate::FUNCTIONS;
-use tilewright_fuzz::{written, written_with};
 use tilewright_sim::{Arg, Options, run_every};
+
+use crate::inputs;
 
 #[test]
 fn every_function_is_documented() {
@@ -53,25 +54,15 @@ fn product(
 
 #[test]
 fn copies_through_registers_and_fragments_ahead_are_right() {
-    let kernel = product().def().generate().unwrap();
     // Whole tiles, partial tiles, fewer k-tiles than stages, and K not divisible by four.
-    for (m, n, k) in [(32, 32, 8), (64, 32, 40), (37, 45, 23), (33, 1, 5), (1, 70, 17), (32, 64, 1)] {
-        let numbers = |count: usize, seed: usize| -> Vec<f32> {
-            (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
-        };
-        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        let at = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j + l * n]).sum::<f32>();
-        let wanted: Vec<f32> = (0..m * n).map(|index| at(index % m, index / m)).collect();
-        let args =
-            [Arg::tensor(&a, [m, k]).strides([k, 1]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])];
-        let options = Options { schedules: 3, ..Options::default() };
-        let outcomes =
-            run_every(&kernel, &args, &options).unwrap_or_else(|error| panic!("{m} {n} {k}: {error}"));
-        for outcome in outcomes {
-            let got = outcome.get::<f32>("c").unwrap();
-            assert!(got == wanted, "{m} {n} {k}, variant {}: {got:?}", outcome.variant() + 1);
-        }
-    }
+    inputs(product().def()).with("a", f64::trunc).with("b", f64::trunc).written([
+        "M = 32, N = 32, K = 8",
+        "M = 64, N = 32, K = 40",
+        "M = 37, N = 45, K = 23",
+        "M = 33, N = 1, K = 5",
+        "M = 1, N = 70, K = 17",
+        "M = 32, N = 64, K = 1",
+    ]);
 }
 
 #[test]
@@ -116,15 +107,11 @@ fn waits_before_it_copies(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &
 
 #[test]
 fn copies_are_committed_along_control_flow() {
-    for (m, n, k) in [(32, 32, 8), (64, 32, 40), (37, 45, 23)] {
-        let numbers = |count: usize, seed: usize| -> Vec<f32> {
-            (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
-        };
-        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-        let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])];
-        let options = Options { schedules: 5, ..Options::default() };
-        written_with(waits_before_it_copies().def(), &args, &options);
-    }
+    inputs(waits_before_it_copies().def()).schedules(5).written([
+        "M = 32, N = 32, K = 8",
+        "M = 64, N = 32, K = 40",
+        "M = 37, N = 45, K = 23",
+    ]);
 }
 
 /// Sums of columns: blocks of the same columns add to the same elements.
@@ -153,26 +140,13 @@ fn column_maxima(x: &Tensor<f32, layout!((M, N) : (ldx, 1))>, y: &mut Tensor<f32
 
 #[test]
 fn atomic_copies_update_the_target() {
-    for (m, n) in [(16, 128), (37, 200), (1, 1), (50, 129)] {
-        let x: Vec<i32> = (0..m * n).map(|at| (at * 7 % 23) as i32 - 11).collect();
-        let column = |column: usize| (0..m).map(|row| x[row * n + column]).collect::<Vec<_>>();
-        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::in_out(&vec![5i32; n], [n])];
-        let options = Options { schedules: 3, ..Options::default() };
-        let wanted: Vec<i32> = (0..n).map(|at| 5 + column(at).iter().sum::<i32>()).collect();
-        let kernel = column_sums().def().generate().unwrap();
-        for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|error| panic!("{m} {n}: {error}"))
-        {
-            assert_eq!(outcome.get::<i32>("y").unwrap(), wanted, "{m} {n}");
-        }
-        let floats: Vec<f32> = x.iter().map(|&x| x as f32).collect();
-        let args = [Arg::tensor(&floats, [m, n]).strides([n, 1]), Arg::in_out(&vec![-3.0f32; n], [n])];
-        let wanted: Vec<f32> =
-            (0..n).map(|at| column(at).into_iter().max().unwrap().max(-3) as f32).collect();
-        let kernel = column_maxima().def().generate().unwrap();
-        for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|error| panic!("{m} {n}: {error}"))
-        {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m} {n}");
-        }
+    for (def, before) in [(column_sums().def(), 5.0), (column_maxima().def(), -3.0)] {
+        inputs(def).with("y", move |_| before).written([
+            "M = 16, N = 128",
+            "M = 37, N = 200",
+            "M = 1, N = 1",
+            "M = 50, N = 129",
+        ]);
     }
 }
 
@@ -187,23 +161,7 @@ fn mapped_operands_are_broadcast_both_ways() {
         let out = parallelize(tile(z, (8, 16), (block.x, block.y)), rows, thread.x, (1, 1, _));
         copy(map((across, down), |y, x| x - y), out);
     }
-    let kernel = differences().def().generate().unwrap();
-    for (m, n) in [(8, 16), (13, 31), (1, 1)] {
-        let numbers = |count: usize| -> Vec<f32> { (0..count).map(|at| (at * at % 23) as f32).collect() };
-        let (x, y) = (numbers(m), numbers(n));
-        let wanted: Vec<f32> = (0..m * n).map(|at| x[at % m] - y[at / m]).collect();
-        let args = [Arg::tensor(&x, [m, 1]), Arg::tensor(&y, [1, n]), Arg::output::<f32>([m, n])];
-        for outcome in
-            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
-        {
-            assert_eq!(
-                outcome.get::<f32>("z").unwrap(),
-                wanted,
-                "{m} {n}, variant {}",
-                outcome.variant() + 1
-            );
-        }
-    }
+    inputs(differences().def()).written(["M = 8, N = 16", "M = 13, N = 31", "M = 1, N = 1"]);
 }
 
 /// A load that converts its elements keeps the vector width of the source.
@@ -222,11 +180,7 @@ fn registers_of_another_type_do_not_narrow_accesses() {
     let source = kernel.source();
     assert_eq!(source.matches("uint4*)&x[").count(), 1, "{source}");
     assert_eq!(source.matches("uint4*)&y[").count(), 1, "{source}");
-    for n in [512, 1000, 7] {
-        let x: Vec<bf16> = (0..n).map(|at| bf16::from_f32((at % 100) as f32)).collect();
-        let args = [Arg::tensor(&x, [n]), Arg::output::<bf16>([n])];
-        written(halves().def(), &args);
-    }
+    inputs(halves().def()).written(["N = 512", "N = 1000", "N = 7"]);
 }
 
 #[test]
@@ -240,16 +194,7 @@ fn limits_of_sizes_are_kept() {
     }
     let kernel = doubled().def().generate().unwrap();
     assert!(kernel.source().contains("//         N at most 4\n"), "{}", kernel.source());
-    for n in [1, 3, 4] {
-        let x: Vec<f32> = (0..40 * n).map(|at| at as f32).collect();
-        let wanted: Vec<f32> = x.iter().map(|x| x + x).collect();
-        let args = [Arg::tensor(&x, [40, n]), Arg::output::<f32>([40, n])];
-        for outcome in
-            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"))
-        {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{n}, variant {}", outcome.variant() + 1);
-        }
-    }
+    inputs(doubled().def()).written(["M = 40, N = 1", "M = 40, N = 3", "M = 40, N = 4"]);
     let args = [Arg::tensor(&[0.0f32; 200], [40, 5]), Arg::output::<f32>([40, 5])];
     let refused = run_every(&kernel, &args, &Options::default()).map(|_| ()).unwrap_err().to_string();
     assert!(refused.starts_with("`N` is 5, and the kernel is made for at most 4\n"), "{refused}");
@@ -270,19 +215,10 @@ fn sizes_have_a_least() {
     assert!(source.contains("//         N at least 100\n"), "{source}");
     // Of a thread's four elements three are below 96.
     assert!(source.contains("if (j < 3 || ") && source.contains(" + j * 32 < N)"), "{source}");
-    let run = |n: usize| {
-        let x: Vec<f32> = (0..2 * n).map(|at| at as f32).collect();
-        let args = [Arg::tensor(&x, [2, n]).strides([n, 1]), Arg::output::<f32>([2, n]).strides([n, 1])];
-        run_every(&kernel, &args, &Options::default())
-    };
-    for n in [100, 101, 127, 128] {
-        for outcome in run(n).unwrap_or_else(|fault| panic!("{fault}")) {
-            let y = outcome.get::<f32>("y").unwrap();
-            assert!(y.iter().enumerate().all(|(at, y)| *y == 2.0 * at as f32), "{n}: {y:?}");
-        }
-    }
+    inputs(doubled().def()).written(["M = 2, N = 100", "M = 2, N = 101", "M = 2, N = 127", "M = 2, N = 128"]);
+    let args = inputs(doubled().def()).args("M = 2, N = 99");
     assert_eq!(
-        run(99).map(|_| ()).unwrap_err().to_string(),
+        run_every(&kernel, &args, &Options::default()).map(|_| ()).unwrap_err().to_string(),
         "`N` is 99, and the kernel is made for at least 100\nhelp: at_least or assert in the kernel bounds it: choose a smaller bound there, or larger tensors"
     );
 }
@@ -291,30 +227,9 @@ fn sizes_have_a_least() {
 #[test]
 fn a_linear_layer_has_any_epilogue() {
     use tilewright::kernels::linear_hopper::linear_hopper;
-    use tilewright::prelude::bf16;
-    let (m, n, k) = (5, 72, 136);
-    let numbers = |count: usize, by: usize| -> Vec<bf16> {
-        (0..count).map(|at| bf16::from_f32(((at * by + at / 9) % 17) as f32 / 8.0 - 1.0)).collect()
-    };
-    let (a, w) = (numbers(m * k, 7), numbers(n * k, 11));
-    let bias: Vec<f32> = (0..n).map(|at| at as f32 / 16.0 - 2.0).collect();
-    let matrix = |of: &[bf16], rows: usize| Arg::tensor(of, [rows, k]).strides([k, 1]);
-    let check = |kernel: &tilewright::KernelDef, bias: Option<&[f32]>, function: fn(f64) -> f64| {
-        let mut args = vec![matrix(&a, m), matrix(&w, n)];
-        args.extend(bias.map(|bias| Arg::tensor(bias, [n])));
-        args.push(Arg::output::<bf16>([m, n]).strides([n, 1]));
-        let done = kernel.simulate(&args).unwrap();
-        let c = done.get::<bf16>("c").unwrap();
-        for (at, c) in c.iter().enumerate() {
-            let (c, row, column) = (f64::from(c.to_f32()), at / n, at % n);
-            let products =
-                (0..k).map(|k_at| f64::from(a[row * k + k_at].to_f32() * w[column * k + k_at].to_f32()));
-            let wanted = function(products.sum::<f64>() + bias.map_or(0.0, |bias| bias[column].into()));
-            assert!((c - wanted).abs() <= 0.01 * wanted.abs() + 1e-3, "{row}, {column}: {c}, {wanted}");
-        }
-    };
-    check(linear_hopper!(F = |x| max(x, 0.0)).def(), Some(&bias), |x| x.max(0.0));
-    check(linear_hopper!(F = |x| 0.5 * x, bias = None).def(), None, |x| 0.5 * x);
+    for kernel in [linear_hopper!(F = |x| max(x, 0.0)), linear_hopper!(F = |x| 0.5 * x, bias = None)] {
+        inputs(kernel.def()).near(1e-3, ["M = 5, N = 72, K = 136"]);
+    }
 }
 
 /// Each use sets the functions of a kernel: in maps, in other closures, and to combine elements.
@@ -336,23 +251,13 @@ fn closures_are_constants() {
         let total = reduce(elements, 0, COMBINE, mode = 1);
         copy(total, tile(y, 8, block.x).along(0));
     }
-    let (m, n) = (11, 100);
-    let x: Vec<i32> = (0..m * n).map(|at| at as i32 % 23 - 9).collect();
-    let rows = |combine: &dyn Fn(i32, i32, i32) -> i32| -> Vec<i32> {
-        let row = |row: usize| (0..n).fold(0, |total, at| combine(total, 2 * x[row * n + at], at as i32));
-        (0..m).map(row).collect()
-    };
-    let floats: Vec<f32> = x.iter().map(|x| *x as f32).collect();
-    let args = [Arg::tensor(&floats, [m, n]).strides([n, 1]), Arg::output::<f32>([m])];
-    let done = combined().simulate(&args).unwrap();
-    let wanted = rows(&|total, x, _| total + x);
-    assert!(done.get::<f32>("y").unwrap().iter().zip(&wanted).all(|(y, x)| *y == *x as f32));
-    let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<i32>([m])];
-    let weighed = combined!(T = i32, EACH = |x, at| x * (at % 3) - PART as i32);
-    let done = weighed.simulate(&args).unwrap();
-    assert_eq!(done.get::<i32>("y").unwrap(), rows(&|total, x, at| total + x * (at % 3) - 128));
-    let bits = combined!(T = i32, COMBINE = |x, y| x ^ y, PART = 256);
-    assert_eq!(bits.simulate(&args).unwrap().get::<i32>("y").unwrap(), rows(&|total, x, _| total ^ x));
+    for def in [
+        combined().def(),
+        combined!(T = i32, EACH = |x, at| x * (at % 3) - PART as i32).def(),
+        combined!(T = i32, COMBINE = |x, y| x ^ y, PART = 256).def(),
+    ] {
+        inputs(def).with("x", f64::trunc).written(["M = 11, N = 100"]);
+    }
     let refused = combined().specialize(&[("EACH", 3)]).unwrap_err().to_string();
     assert!(
         refused.contains("`EACH` is a closure, and 3 is none") && refused.contains("write `EACH = |x| …`"),

@@ -3,7 +3,7 @@
 use tilewright_sim::{Arg, Outcome, Simulate};
 use tilewright_tests::lists::*;
 
-use crate::run;
+use crate::{inputs, run};
 
 fn numbers(count: usize, seed: usize) -> Vec<f32> {
     (0..count).map(|n| (((n + seed) * 7919 + n / 7) % 201) as f32 / 100.0 - 1.0).collect()
@@ -21,17 +21,8 @@ fn near(outcome: &Outcome, name: &str, expected: impl IntoIterator<Item = f64>) 
 
 #[test]
 fn tensors_of_a_list_are_summed() {
-    for n in [1, 512, 1300] {
-        let xs: Vec<Vec<f32>> = (0..3).map(|seed| numbers(n, 31 * seed)).collect();
-        let mut args: Vec<Arg> = xs.iter().map(|x| Arg::tensor(x, [n])).collect();
-        args.push(Arg::output::<f32>([n]));
-        for done in run(mean().def(), &args) {
-            near(&done, "y", (0..n).map(|i| xs.iter().map(|x| f64::from(x[i])).sum::<f64>() / 3.0));
-        }
-        let args = [Arg::tensor(&xs[0], [n]), Arg::tensor(&xs[1], [n]), Arg::output::<f32>([n])];
-        for done in run(added().def(), &args) {
-            near(&done, "y", (0..n).map(|i| f64::from(xs[0][i]) + f64::from(xs[1][i])));
-        }
+    for def in [mean().def(), added().def()] {
+        inputs(def).near(1e-6, ["N = 1", "N = 512", "N = 1300"]);
     }
 }
 
@@ -135,20 +126,7 @@ fn rows_of_several_tables() {
 
 #[test]
 fn lists_of_values_are_unrolled() {
-    for n in [256, 1000] {
-        let x = numbers(n, 5);
-        let at = |i: i64| if (0..n as i64).contains(&i) { f64::from(x[i as usize]) } else { 0.0 };
-        for done in run(stencil().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])]) {
-            near(
-                &done,
-                "y",
-                (0..n as i64).map(|i| {
-                    let taps = [(1, 0.25), (4, 0.125), (16, -0.5)];
-                    taps.iter().fold(0.5 * at(i), |sum, (d, w)| sum + w * (at(i + d) + at(i - d)))
-                }),
-            );
-        }
-    }
+    inputs(stencil().def()).written(["N = 256", "N = 1000"]);
 }
 
 #[test]

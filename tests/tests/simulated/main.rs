@@ -14,7 +14,6 @@ mod edges;
 mod elements;
 mod empty_sums;
 mod exact;
-mod followed;
 mod gallery;
 mod integers;
 mod lanes;

@@ -3,10 +3,10 @@
 
 use tilewright::kernels::memory::{Work, choose, in_pieces};
 use tilewright::prelude::*;
-use tilewright::{Elem, kernels};
+use tilewright::{Elem, KernelDef, kernels};
 use tilewright_codegen::Generated;
-use tilewright_codegen::element::bf16;
 use tilewright_sim::{Arg, Options, run, run_every};
+use tilewright_tests::inputs::inputs;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::sweep;
 use tilewright_tests::tensor::Padding;
@@ -288,46 +288,20 @@ fn sums() {
     check(Work::Gemv, Elem::Bf16, [19, 266], Values::Any); // pairs
 }
 
-/// Pieces of columns have tiles of rows alternately; their sums are sums of columns, for numbers of rows that no tile divides.
+/// Pieces of columns have tiles of rows alternately, for numbers of rows that no tile divides.
 #[test]
 fn pieces_of_columns() {
     let given = [(37, 70, 8, 3, 32), (5, 9, 8, 2, 32), (64, 33, 16, 4, 32), (64, 35, 16, 3, 48)];
     let given = given.map(|(rows, columns, tile, pieces, lanes)| {
         (rows, columns, vec![("B", tile), ("Y", 2), ("V", 1), ("P", pieces), ("G", lanes)])
     });
-    // Rows that are four apart.
-    let apart = [(37, 70, 8, 8, 8), (100, 131, 8, 4, 16), (9, 33, 4, 12, 4)];
-    let apart = apart.map(|(rows, columns, tile, pieces, lanes)| {
-        (rows, columns, vec![("B", tile), ("Y", 2), ("V", 4), ("P", pieces), ("G", lanes), ("S", 4)])
-    });
     // Columns in one block, in two blocks, and by 512 threads.
-    let chosen = [(4200, 132), (4200, 348), (4200, 53), (4200, 25), (600, 15)]
+    let chosen = [(4200, 132), (4200, 53), (600, 15)]
         .map(|(rows, columns)| (rows, columns, choose(Work::ColumnSums, Elem::F32, rows, columns).constants));
-    for (rows, columns, constants) in given.into_iter().chain(apart).chain(chosen) {
-        let find = |name| constants.iter().find(|given| given.0 == name).map(|given| given.1);
-        let constant = |name| find(name).unwrap();
-        let (tile, pieces, apart) = (constant("B"), constant("P"), find("S").unwrap_or(1));
-        let def = kernels::named("column_sums").unwrap().def.specialize(&constants, &[("T", Elem::F32)]);
-        let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
-        let x: Vec<f32> = (0..rows * columns).map(|at| (at * 7 % 11) as f32).collect();
-        let args = [
-            Arg::tensor(&x, [columns, rows]).strides([1, columns]),
-            Arg::output::<f32>([columns, pieces]).strides([1, columns]),
-        ];
-        for outcome in every(&kernel, &args) {
-            let y = outcome.get::<f32>("y").unwrap();
-            for piece in 0..pieces {
-                for column in 0..columns {
-                    let own = |row: &usize| {
-                        row % apart == piece % apart
-                            && row / (tile * apart) % (pieces / apart) == piece / apart
-                    };
-                    let mine = (0..rows).filter(own);
-                    let sum: f32 = mine.map(|row| x[row * columns + column]).sum();
-                    assert_eq!(y[piece * columns + column], sum, "{rows}x{columns}, {pieces} of {tile} rows");
-                }
-            }
-        }
+    for (rows, columns, constants) in given.into_iter().chain(chosen) {
+        inputs(&text("column_sums", &constants))
+            .with("x", f64::trunc)
+            .written([&*format!("N = {columns}, M = {rows}")]);
     }
 }
 
@@ -514,9 +488,12 @@ fn sums_before() {
     }
 }
 
-fn shipped(name: &str, constants: &[(&str, usize)]) -> Generated {
-    let def = kernels::named(name).unwrap().def.specialize(constants, &[]);
-    def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
+/// A shipped kernel of `f32` with these constants.
+#[track_caller]
+fn text(name: &str, constants: &[(&str, usize)]) -> KernelDef {
+    let def = &kernels::named(name).unwrap().def;
+    let typed = def.specialize(constants, &[("T", Elem::F32)]).or_else(|_| def.specialize(constants, &[]));
+    typed.unwrap_or_else(|why| panic!("{why}"))
 }
 
 #[track_caller]
@@ -524,76 +501,35 @@ fn every(kernel: &Generated, args: &[Arg]) -> Vec<tilewright_sim::Outcome> {
     run_every(kernel, args, &Options::default()).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// Numbers that are easy to recognise, at random.
-fn drawn(count: usize, below: u64) -> Vec<i32> {
-    let mut state = 0x9e37_79b9_7f4a_7c15u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        ((state >> 33) % below) as i32
-    };
-    (0..count).map(|_| next()).collect()
-}
-
 /// Rows that do not exist are zeros.
 #[test]
 fn rows_are_gathered() {
-    let k = 9;
     let kernels = [
-        shipped("gather_rows", &[("W", 64), ("L", 32), ("V", 2)]),
-        shipped("gather_unaligned", &[("W", 128), ("L", 32)]),
+        text("gather_rows", &[("W", 64), ("L", 32), ("V", 2)]),
+        text("gather_unaligned", &[("W", 128), ("L", 32)]),
     ];
-    for (m, n) in [(1, 1), (5, 64), (7, 100), (8, 130)] {
-        let table: Vec<f32> = drawn(k * n, 1000).into_iter().map(|x| x as f32).collect();
-        let mut ids = drawn(m, k as u64);
-        for (id, wrong) in ids.iter_mut().skip(2).step_by(3).zip([-1, k as i32, i32::MIN, i32::MAX]) {
-            *id = wrong;
-        }
-        let args = [
-            Arg::tensor(&table, [k, n]).strides([n, 1]),
-            Arg::tensor(&ids, [m]),
-            Arg::output::<f32>([m, n]).strides([n, 1]),
-        ];
-        let row = |id: &i32| match usize::try_from(*id) {
-            Ok(id) if id < k => table[id * n..(id + 1) * n].to_vec(),
-            _ => vec![0.0; n],
-        };
-        let wanted: Vec<f32> = ids.iter().flat_map(row).collect();
-        for outcome in kernels.iter().flat_map(|kernel| every(kernel, &args)) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
-        }
+    for kernel in &kernels {
+        inputs(kernel).rows("ids", 9).written([
+            "K = 9, M = 1, N = 1",
+            "K = 9, M = 5, N = 64",
+            "K = 9, M = 7, N = 100",
+            "K = 9, M = 8, N = 130",
+        ]);
     }
 }
 
 /// Queries of zeros give all keys that they see the same weight: the result is the mean of their values.
 #[test]
 fn attention_sees_keys_up_to_its_own_or_all() {
-    let both = ["attention", "attention_hopper"];
-    let sizes = [(5, 70, 1, 64), (5, 70, 0, 64), (70, 5, 0, 128), (130, 131, 0, 64)];
-    for (name, (m, n, causal, d)) in both.into_iter().flat_map(|name| sizes.map(|sizes| (name, sizes))) {
-        let keys: Vec<bf16> = drawn(n * d, 9).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
-        let values: Vec<bf16> = drawn(n * d, 17).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
-        let queries = vec![bf16::from_f32(0.0); m * d];
-        let rows = |of, rows| Arg::tensor(of, [rows, d, 1]).strides([d, 1, rows * d]);
-        let args = [
-            rows(&queries, m),
-            rows(&keys, n),
-            rows(&values, n),
-            Arg::output::<bf16>([m, d, 1]).strides([d, 1, m * d]),
-            Arg::number(1.0f32),
-        ];
-        for outcome in every(&shipped(name, &[("CAUSAL", causal), ("D", d)]), &args) {
-            let got = outcome.get::<bf16>("o").unwrap();
-            for (row, l) in (0..m).flat_map(|row| (0..d).map(move |l| (row, l))) {
-                let seen = if causal == 1 { row + 1 + n - m } else { n };
-                let sum: f32 = (0..seen).map(|key| values[key * d + l].to_f32()).sum();
-                let (got, wanted) = (got[row * d + l].to_f32(), sum / seen as f32);
-                assert!(
-                    (got - wanted).abs() <= 0.005 * wanted + 1e-6,
-                    "{name} {m}x{n} ({row}, {l}): {got}, {wanted}"
-                );
-            }
+    for name in ["attention", "attention_hopper"] {
+        for (causal, d, sizes) in [
+            (1, 64, "M = 5, N = 70"),
+            (0, 64, "M = 5, N = 70"),
+            (0, 128, "M = 70, N = 5"),
+            (0, 64, "M = 130, N = 131"),
+        ] {
+            let kernel = text(name, &[("CAUSAL", causal), ("D", d)]);
+            inputs(&kernel).set("scale = 0.1, L = 1").near(0.02, [sizes]);
         }
     }
 }
@@ -602,51 +538,20 @@ fn attention_sees_keys_up_to_its_own_or_all() {
 #[test]
 fn values_are_counted() {
     for (n, p, bins, range) in [(1, 1, 256, 300), (700, 3, 256, 256), (1500, 2, 100, 120), (513, 2, 256, 1)] {
-        let mut x = drawn(n * p, range);
-        x.iter_mut().step_by(50).for_each(|x| *x = -*x - 1);
-        let start: Vec<i32> = (0..bins).collect();
-        let count = |bin: &i32| bin + x.iter().filter(|x| *x == bin).count() as i32;
-        let wanted: Vec<i32> = start.iter().map(count).collect();
-        let args = [Arg::tensor(&x, [n * p]), Arg::in_out(&start, [bins as usize])];
-        for outcome in every(&shipped("histogram", &[("B", bins as usize), ("P", p)]), &args) {
-            assert_eq!(outcome.get::<i32>("bins").unwrap(), wanted, "{n} {p} {bins}");
-        }
+        let kernel = text("histogram", &[("B", bins), ("P", p)]);
+        let value = move |at, x: f64| if at % 50 == 0 { -x - 1.0 } else { x.rem_euclid(range.into()) };
+        let inputs = inputs(&kernel).indexed("x", value).indexed("bins", |at, _| at as f64);
+        inputs.written([&*format!("N = {}", n * p)]);
     }
 }
 
 #[test]
 fn stencils() {
-    let (centre, side) = (-4.0f32, 0.5f32);
-    let numbers = || [Arg::number(centre), Arg::number(side)];
-    for [d, m, n] in [[1, 1, 1], [3, 5, 7], [1, 9, 300], [5, 4, 129], [9, 6, 4]] {
-        let x: Vec<f32> = drawn(d * m * n, 64).into_iter().map(|x| x as f32).collect();
-        let at = |i: isize, j: isize, k: isize| {
-            let inside =
-                (0..d as isize).contains(&i) && (0..m as isize).contains(&j) && (0..n as isize).contains(&k);
-            if inside { x[((i * m as isize + j) * n as isize + k) as usize] } else { 0.0 }
-        };
-        let of = |deep: bool| -> Vec<f32> {
-            let one = |index: usize| {
-                let (i, j, k) = ((index / n / m) as isize, (index / n % m) as isize, (index % n) as isize);
-                let flat = at(i, j - 1, k) + at(i, j + 1, k) + at(i, j, k - 1) + at(i, j, k + 1);
-                let across = if deep { at(i - 1, j, k) + at(i + 1, j, k) } else { 0.0 };
-                side * (flat + across) + centre * at(i, j, k)
-            };
-            (0..d * m * n).map(one).collect()
-        };
-        let strides = [m * n, n, 1];
-        let cube =
-            [Arg::tensor(&x, [d, m, n]).strides(strides), Arg::output::<f32>([d, m, n]).strides(strides)];
-        for outcome in every(&shipped("stencil_7", &[]), &[&cube[..], &numbers()].concat()) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), of(true), "{d}x{m}x{n}");
-        }
-        if d == 1 {
-            let plane = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
-            let kernels = [shipped("stencil_5", &[]), shipped("stencil_5", &[("R", 2), ("S", 4), ("L", 32)])];
-            let arguments = [&plane[..], &numbers()].concat();
-            for outcome in kernels.iter().flat_map(|kernel| every(kernel, &arguments)) {
-                assert_eq!(outcome.get::<f32>("y").unwrap(), of(false), "{m}x{n}");
-            }
+    for [l, m, n] in [[1, 1, 1], [3, 5, 7], [1, 9, 300], [5, 4, 129], [9, 6, 4]] {
+        let sizes = format!("L = {l}, M = {m}, N = {n}, centre = -4, side = 0.5");
+        let short: &[_] = &[("R", 2), ("S", 4), ("L", 32)];
+        for (name, constants) in [("stencil_5", &[][..]), ("stencil_5", short), ("stencil_7", &[])] {
+            inputs(&text(name, constants)).written([&*sizes]);
         }
     }
 }

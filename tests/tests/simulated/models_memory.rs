@@ -1,5 +1,5 @@
-//! The memory-bound kernels of `examples/models`, compared with plain Rust in double precision: sizes that tiles do not divide,
-//! rows at unaligned addresses, rows of one element. Gradients are compared with differences of losses.
+//! The memory-bound kernels of `examples/models`, compared with their text or with plain Rust in double precision: sizes that tiles do
+//! not divide, rows at unaligned addresses, rows of one element. Gradients are compared with differences of losses.
 
 use tilewright::KernelDef;
 use tilewright::kernels::models::{
@@ -10,6 +10,8 @@ use tilewright::prelude::*;
 use tilewright_fuzz::near;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 use tilewright_tests::number::{Number, Random};
+
+use crate::inputs;
 
 /// Numbers between -1 and 1, which `T` represents.
 fn numbers<T: Number>(count: usize, seed: u64) -> Vec<T> {
@@ -317,63 +319,21 @@ fn gradients_of_norms() {
     }
 }
 
-/// Heads of D elements, rotated by the angles of their positions.
-fn rotated(x: &[f64], angles: &[(f64, f64)], d: usize, in_pairs: bool) -> Vec<f64> {
-    let mut y = x.to_vec();
-    for (head, y) in x.chunks(d).zip(y.chunks_mut(d)) {
-        for (i, (c, s)) in angles.iter().enumerate() {
-            let (a, b) = if in_pairs { (2 * i, 2 * i + 1) } else { (i, i + d / 2) };
-            y[a] = head[a] * c - head[b] * s;
-            y[b] = head[b] * c + head[a] * s;
-        }
-    }
-    y
-}
-
 #[test]
 fn rotary_embedding() {
-    for (m, j, d, space) in [(3, 5, 128, 0), (2, 33, 64, 8), (1, 1, 128, 3)] {
-        let (hx, ldx, limit) = (d + space, j * (d + space) + space, 9);
-        let positions: Vec<i32> = [7, 0, 8][..m].to_vec();
-        let tables: [Vec<f32>; 2] = [1, 2].map(|seed| numbers(limit * d / 2, seed));
-        let x: Vec<bf16> = numbers((m - 1) * ldx + (j - 1) * hx + d, 3);
-        let packed = |x: &[f64]| -> Vec<f64> {
-            (0..m * j).flat_map(|at| x[at / j * ldx + at % j * hx..][..d].to_vec()).collect()
-        };
-        let three = |of: Arg| of.strides([ldx, hx, 1]);
-        let [c, s] = tables.each_ref().map(|of| rows(Arg::tensor(of, [limit, d / 2]), d / 2));
-        for (in_pairs, heads, sign, overwrites) in
-            [(false, 4, 1.0, false), (true, 8, -1.0, true), (false, 32, -1.0, true), (true, 16, 1.0, false)]
-        {
-            let wanted: Vec<f64> = packed(&wide(&x))
-                .chunks(j * d)
-                .zip(&positions)
-                .flat_map(|(x, position)| {
-                    let angle = |i: usize| {
-                        let at = *position as usize * d / 2 + i;
-                        (tables[0][at].to(), sign * tables[1][at].to())
-                    };
-                    rotated(x, &(0..d / 2).map(angle).collect::<Vec<_>>(), d, in_pairs)
-                })
-                .collect();
-            let def = match (in_pairs, overwrites) {
-                (false, false) => rope::rope().def().clone(),
-                (false, true) => rope::rope!(x = None).def().clone(),
-                (true, false) => rope::rope_pairs().def().clone(),
-                (true, true) => rope::rope_pairs!(x = None).def().clone(),
-            };
+    for (def, heads) in [
+        (rope::rope().def(), 4),
+        (rope::rope!(x = None).def(), 32),
+        (rope::rope_pairs().def(), 16),
+        (rope::rope_pairs!(x = None).def(), 8),
+    ] {
+        let check = |d: usize, sizes: &str| {
             let def = def.specialize(&[("H", heads), ("D", d)], &[]).unwrap();
-            let mut args = vec![Arg::number(sign as f32), Arg::tensor(&positions, [m]), c.clone(), s.clone()];
-            args.extend(match overwrites {
-                true => vec![three(Arg::in_out(&x, [m, j, d]))],
-                false => vec![three(Arg::tensor(&x, [m, j, d])), three(Arg::output::<bf16>([m, j, d]))],
-            });
-            for outcome in written_outcomes(&def, &args, space > 0) {
-                let got = packed(&wide(&outcome.get::<bf16>("y").unwrap()));
-                let far = got.iter().zip(&wanted).position(|(got, wanted)| (got - wanted).abs() > 1e-2);
-                assert_eq!(far, None, "{} of {heads} heads", def.name());
-            }
-        }
+            inputs(&def).below("positions", 9).with("y", |y| y).near(1e-2, [sizes]);
+        };
+        check(128, "sign = 1, M = 3, J = 5, C = 9");
+        check(64, "sign = -1, M = 2, J = 33, C = 9, hx = 72, ldx = 2384, hy = 72, ldy = 2384");
+        check(128, "sign = -1, M = 1, J = 1, C = 9, hx = 131, ldx = 134, hy = 131, ldy = 134");
     }
 }
 
@@ -459,45 +419,10 @@ fn dropped_elements() {
 
 #[test]
 fn steps_of_adamw() {
-    let (n, rate, decay, scale) = (1500, 0.01, 0.1, 0.5);
-    let (betas, epsilon, corrections) = ([0.9, 0.95], 1e-8, [0.271, 0.142625]);
-    let g: Vec<bf16> = numbers(n, 1);
-    let [mut m, mut v, mut w]: [Vec<f32>; 3] = [numbers(n, 2), numbers(n, 3), numbers(n, 4)];
-    v.iter_mut().for_each(|v| *v = v.abs());
-    let settings = [rate, betas[0], betas[1], epsilon, decay, corrections[0], corrections[1], scale];
-    let settings = settings.map(|x| Arg::number(x as f32));
-    let given = |w: Arg| {
-        let moments = [&m, &v].map(|of| Arg::in_out(of, [n]));
-        [&settings[..], &[Arg::tensor(&g, [n])], &moments, &[w]].concat()
-    };
-    let narrow: Vec<bf16> = w.iter().map(|w| bf16::of(w.to())).collect();
-    let mut args = given(Arg::in_out(&w, [n]));
-    let in_bf16 = outcomes(adamw::adamw!(T = bf16, rounded = None).def(), &given(Arg::in_out(&narrow, [n])));
-    args.push(Arg::output::<bf16>([n]));
-    let done = written_outcomes(adamw::adamw().def(), &args, false);
-    let step = |at: usize, m: &mut f32, v: &mut f32, w: f64| {
-        let g = g[at].to() * scale;
-        let next = [betas[0] * m.to() + (1.0 - betas[0]) * g, betas[1] * v.to() + (1.0 - betas[1]) * g * g];
-        let size = next[0] / corrections[0] / ((next[1] / corrections[1]).sqrt() + epsilon);
-        (next, w * (1.0 - rate * decay) - rate * size)
-    };
-    let mut wanted = [vec![], vec![], vec![], vec![]];
-    for at in 0..n {
-        let (next, weight) = step(at, &mut m[at], &mut v[at], w[at].to());
-        wanted[0].push(next[0]);
-        wanted[1].push(next[1]);
-        wanted[2].push(weight);
-        wanted[3].push(step(at, &mut m[at], &mut v[at], narrow[at].to()).1);
-    }
-    w.clear();
-    for outcome in done {
-        agrees::<f32>(&outcome, "m", &wanted[0], 1e-6);
-        agrees::<f32>(&outcome, "v", &wanted[1], 1e-6);
-        agrees::<f32>(&outcome, "weights", &wanted[2], 1e-6);
-        agrees::<bf16>(&outcome, "rounded", &wanted[2], 4e-3);
-    }
-    for outcome in in_bf16 {
-        agrees::<bf16>(&outcome, "weights", &wanted[3], 4e-3);
+    let settings = "rate = 0.01, beta1 = 0.9, beta2 = 0.95, epsilon = 0.00000001, decay = 0.1, correction1 = 0.271, correction2 = 0.142625";
+    for def in [adamw::adamw().def(), adamw::adamw!(T = bf16, rounded = None).def()] {
+        let inputs = inputs(def).set(settings).with("m", |m| m).with("v", f64::abs).with("weights", |w| w);
+        inputs.near(1e-6, ["scale = 0.5, N = 1500"]);
     }
 }
 

@@ -2,11 +2,11 @@
 
 use tilewright::Element;
 use tilewright::prelude::*;
-use tilewright_codegen::narrow::packed_i4;
 use tilewright_codegen::with_element;
-use tilewright_fuzz::written;
-use tilewright_sim::{Arg, Options, run_every, run_program};
+use tilewright_sim::{Arg, Options, run_program};
 use tilewright_tests::casts;
+
+use crate::inputs;
 
 #[test]
 fn conversions_round_once() {
@@ -62,17 +62,9 @@ fn quantised<T>(x: &Tensor<f32, N>, y: &mut Tensor<T, N>, scale: f32) {
 
 #[test]
 fn tensors_of_eight_bits_are_written() {
-    let x: Vec<f32> = (0..600).map(|n| (n as f32 - 300.0) * 0.37).collect();
-    macro_rules! check {
-        ($ty:ident) => {
-            let args = [Arg::tensor(&x, [600]), Arg::output::<$ty>([600]), Arg::number(0.75f32)];
-            let done = quantised!(T = $ty).simulate(&args).unwrap_or_else(|error| panic!("{error}"));
-            let wanted: Vec<$ty> = x.iter().map(|x| $ty::from_f32(x * 0.75)).collect();
-            assert_eq!(done.get::<$ty>("y").unwrap(), wanted);
-        };
+    for def in [quantised!(T = e4m3).def(), quantised!(T = e5m2).def()] {
+        inputs(def).set("scale = 0.75").with("x", |x| 50.0 * x).near(1e-6, ["N = 600"]);
     }
-    check!(e4m3);
-    check!(e5m2);
 }
 
 /// A product of 8-bit elements through shared memory; the accumulator is `f32`.
@@ -100,28 +92,9 @@ fn product<T>(a: &Tensor<T, (M, K)>, b: &Tensor<T, (N, K)>, c: &mut Tensor<f32, 
 
 #[test]
 fn products_of_narrow_elements_sum_in_f32() {
-    let (m, n, k) = (45, 33, 19);
-    let numbers = |count: usize, seed: usize| -> Vec<f32> {
-        (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
-    };
-    let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
-    let wanted: Vec<f32> =
-        (0..m * n).map(|at| (0..k).map(|k| a[at % m + k * m] * b[at / m + k * n]).sum()).collect();
-    macro_rules! check {
-        ($ty:ident) => {
-            let kernel = product!(T = $ty).def().generate().unwrap();
-            let narrow = |x: &[f32]| x.iter().map(|&x| $ty::from_f32(x)).collect::<Vec<_>>();
-            let (a, b) = (Arg::tensor(&narrow(&a), [m, k]), Arg::tensor(&narrow(&b), [n, k]));
-            let args = [a, b, Arg::output::<f32>([m, n])];
-            let outcomes = run_every(&kernel, &args, &Options::default());
-            for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
-                assert_eq!(done.get::<f32>("c").unwrap(), wanted);
-            }
-        };
+    for def in [product!(T = e4m3).def(), product!(T = e5m2).def(), product!(T = tf32).def()] {
+        inputs(def).with("a", f64::trunc).with("b", f64::trunc).written(["M = 45, N = 33, K = 19"]);
     }
-    check!(e4m3);
-    check!(e5m2);
-    check!(tf32);
 }
 
 /// Y = W·Xᵀ: weights of 8 bits become the operand that wgmma reads from registers.
@@ -144,36 +117,21 @@ fn weights<T>(
 
 #[test]
 fn weights_of_eight_bits_are_converted_by_words() {
-    let (n, m, k) = (130, 33, 144);
-    let numbers = |count: usize| -> Vec<i8> { (0..count).map(|at| (at * 7 % 15) as i8).collect() };
-    let (w, x) = (numbers(n * k), numbers(m * k));
-    let wanted = |at: usize| {
-        let (row, column) = (at % n, at / n);
-        (0..k).map(|l| f32::from(w[row * k + l]) * f32::from(x[column * k + l])).sum::<f32>()
-    };
-    macro_rules! check {
-        ($ty:ident, $of:expr) => {
-            let kernel = weights!(T = $ty).def().generate().unwrap();
-            let converted = concat!("convert_", stringify!($ty), "_bf16(&");
-            assert!(kernel.source().contains(converted), "{}", kernel.source());
-            assert!(!kernel.source().contains("to_bf16("), "{}", kernel.source());
-            let w: Vec<$ty> = w.iter().map($of).collect();
-            let x: Vec<bf16> = x.iter().map(|&x| bf16::from_f32(x.into())).collect();
-            let args = [
-                Arg::tensor(&w, [n, k]).strides([k, 1]),
-                Arg::tensor(&x, [m, k]).strides([k, 1]),
-                Arg::output::<f32>([n, m]),
-            ];
-            let outcomes = run_every(&kernel, &args, &Options::default());
-            for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
-                let y = done.get::<f32>("y").unwrap();
-                assert!((0..n * m).all(|at| y[at] == wanted(at)));
-            }
-        };
+    for (def, name) in [
+        (weights!(T = i8).def(), "i8"),
+        (weights!(T = u8).def(), "u8"),
+        (weights!(T = e4m3).def(), "e4m3"),
+        (weights!(T = e5m2).def(), "e5m2"),
+    ] {
+        let kernel = def.generate().unwrap();
+        let source = kernel.source();
+        assert!(
+            source.contains(&format!("convert_{name}_bf16(&")) && !source.contains("to_bf16("),
+            "{source}"
+        );
+        let small = |at: usize, _| (at * 7 % 15) as f64;
+        inputs(def).indexed("w", small).indexed("x", small).written(["N = 130, M = 33, K = 144"]);
     }
-    check!(i8, |&w| w);
-    check!(u8, |&w| w as u8);
-    check!(e4m3, |&w| e4m3::from_f32(w.into()));
 }
 
 /// Numbers of four bits in memory.
@@ -185,18 +143,7 @@ fn unpacked(w: &Tensor<u8, { (N, ceil_div(K, 2)) }, (ldw, _1)>, y: &mut Tensor<b
 
 #[test]
 fn numbers_of_four_bits_are_unpacked() {
-    let (n, k) = (40, 72);
-    let numbers: Vec<i8> = (0..n * k).map(|at| (at * 5 % 16) as i8 - 8).collect();
-    let bytes = packed_i4(&numbers, k);
-    let args =
-        [Arg::tensor(&bytes, [n, k / 2]).strides([k / 2, 1]), Arg::output::<bf16>([n, k]).strides([k, 1])];
-    let outcomes = run_every(&unpacked().def().generate().unwrap(), &args, &Options::default());
-    for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
-        let y = done.get::<bf16>("y").unwrap();
-        for (at, y) in y.iter().enumerate() {
-            assert_eq!(y.to_f32(), f32::from(numbers[at]) * -0.5, "element {at}");
-        }
-    }
+    inputs(unpacked().def()).written(["N = 40, K = 72"]);
 }
 
 /// Y = W·Xᵀ by warps: groups of sixteen weights of four bits have a scale, which threads copy.
@@ -223,30 +170,10 @@ fn grouped(
 
 #[test]
 fn groups_of_weights_have_scales() {
-    let (n, m, k) = (72, 40, 144);
-    let number = |at: usize| (at * 11 % 16) as i8 - 8;
-    let weights: Vec<i8> = (0..n * k).map(number).collect();
-    let scale = |at: usize| [0.5, 1.0, 2.0][at % 3];
-    let x = |at: usize| (at * 7 % 5) as f32 - 2.0;
-    let halves =
-        |count: usize, of: &dyn Fn(usize) -> f32| (0..count).map(|at| f16::from_f32(of(at))).collect();
-    let (scales, columns): (Vec<f16>, Vec<f16>) = (halves(n * (k / 16), &scale), halves(m * k, &x));
-    let bytes = packed_i4(&weights, k);
-    let args = [
-        Arg::tensor(&bytes, [n, k / 2]).strides([k / 2, 1]),
-        Arg::tensor(&scales, [n, k / 16]),
-        Arg::tensor(&columns, [m, k]).strides([k, 1]),
-        Arg::output::<f32>([n, m]),
-    ];
-    let wanted = |row: usize, column: usize| -> f32 {
-        let term = |l: usize| f32::from(weights[row * k + l]) * scale(row + n * (l / 16)) * x(column * k + l);
-        (0..k).map(term).sum()
-    };
-    let outcomes = run_every(&grouped().def().generate().unwrap(), &args, &Options::default());
-    for done in outcomes.unwrap_or_else(|error| panic!("{error}")) {
-        let y = done.get::<f32>("y").unwrap();
-        assert!((0..n * m).all(|at| y[at] == wanted(at % n, at / n)));
-    }
+    inputs(grouped().def())
+        .indexed("scale", |at, _| [0.5, 1.0, 2.0][at % 3])
+        .with("x", f64::trunc)
+        .written(["N = 72, M = 40, K = 144"]);
 }
 
 /// Operands that are functions of several tiles, in registers and in memory, and of a scale for each k.
@@ -278,21 +205,10 @@ fn functions(
 
 #[test]
 fn operands_are_functions_of_tiles() {
-    let (n, m, k) = (72, 40, 144);
-    let of = |at: usize, most: usize| (at * 7 % most) as f32 - 3.0;
-    let all = |count: usize, most: usize| -> Vec<bf16> {
-        (0..count).map(|at| bf16::from_f32(of(at, most))).collect()
-    };
-    let weights: Vec<i8> = (0..n * k).map(|at| of(at, 11) as i8).collect();
-    let args = [
-        Arg::tensor(&weights, [n, k]).strides([k, 1]),
-        Arg::tensor(&all(n * k, 5), [n, k]).strides([k, 1]),
-        Arg::tensor(&all(n, 6), [n]),
-        Arg::tensor(&all(k, 9), [k]),
-        Arg::tensor(&all(m * k, 8), [m, k]).strides([k, 1]),
-        Arg::output::<f32>([n, m]),
-    ];
-    let kernel = functions().def().generate().unwrap();
+    let kernel = functions();
     assert!(kernel.source().contains("convert_i8_bf16(&"), "{}", kernel.source());
-    written(functions().def(), &args);
+    let small = |at: usize, _| (at * 7 % 6) as f64 - 3.0;
+    let given = ["w", "v", "rows", "steps", "x"];
+    let inputs = given.into_iter().fold(inputs(kernel.def()), |all, name| all.indexed(name, small));
+    inputs.written(["N = 72, M = 40, K = 144"]);
 }

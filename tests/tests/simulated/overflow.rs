@@ -6,6 +6,7 @@ use tilewright_codegen::{Generated, cuda};
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::prepare;
 use tilewright_sim::{Options, run_every};
+use tilewright_tests::inputs::inputs;
 use tilewright_tests::overflow::*;
 use tilewright_tests::{arithmetic, gallery, gathers, integers, overflow, sweep, types, views};
 
@@ -206,23 +207,11 @@ fn decided_by_sums(
 
 #[test]
 fn integers_are_compared_exactly_among_elements_too() {
-    let (x, y) = pairs(&EDGES);
-    let n = x.len();
-    let wanted =
-        |of: &dyn Fn(i32, i32) -> i32| -> Vec<i32> { x.iter().zip(&y).map(|(&x, &y)| of(x, y)).collect() };
-    let args = [
-        Arg::tensor(&x, [n]),
-        Arg::tensor(&y, [n]),
-        Arg::output::<i32>([n]),
-        Arg::output::<i32>([n]),
-        Arg::output::<i32>([n]),
-        Arg::number(5i32),
-    ];
-    let positive = |x: i32, y: i32| if i64::from(x) + i64::from(y) >= 0 { x } else { y };
-    let far = |x: i32, y: i32| if (x, y) == (i32::MAX, i32::MAX) { x } else { 5 };
-    for outcome in run_every(&generated(decided_by_sums().def()), &args, &Options::default()).unwrap() {
-        assert_eq!(outcome.get::<i32>("chosen").unwrap(), wanted(&positive));
-        assert_eq!(outcome.get::<i32>("run").unwrap(), wanted(&positive));
-        assert_eq!(outcome.get::<i32>("far").unwrap(), wanted(&far));
-    }
+    let edge = |at: usize| f64::from(EDGES[at % EDGES.len()]);
+    let n = EDGES.len() * EDGES.len();
+    inputs(decided_by_sums().def())
+        .set("s = 5")
+        .indexed("x", move |at, _| edge(at))
+        .indexed("y", move |at, _| edge(at / EDGES.len()))
+        .written([&*format!("N = {n}")]);
 }

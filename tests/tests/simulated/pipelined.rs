@@ -213,31 +213,9 @@ fn half_of_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f3
 
 #[test]
 fn a_partial_tile_is_first_only_where_each_thread_multiplies_all_of_it() {
-    let (m, n) = (33, 20);
-    for k in [1, 16, 17, 23, 32, 45] {
-        let value = |i: usize| (i * 7 % 11) as f32 - 5.0;
-        let a: Vec<f32> = (0..m * k).map(value).collect();
-        let b: Vec<f32> = (0..n * k).map(|i| value(i + 3)).collect();
-        let sum = |i: usize, j: usize, of: &dyn Fn(usize) -> bool| -> f32 {
-            (0..k).filter(|&l| of(l)).map(|l| a[i + l * m] * b[j + l * n]).sum()
-        };
-        let results = |of: &dyn Fn(usize) -> bool| -> Vec<f32> {
-            (0..m * n).map(|at| sum(at % m, at / m, of)).collect()
-        };
-        let given = || vec![Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k])];
-        let check = |def: &tilewright::KernelDef, output: Arg, name: &str, wanted: Vec<f32>| {
-            let kernel = def.generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
-            let args = [given(), vec![output]].concat();
-            let outcomes =
-                run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"));
-            for outcome in outcomes {
-                let got = outcome.get::<f32>(name).unwrap();
-                assert!(got == wanted, "K = {k}, variant {}: {got:?}\n{wanted:?}", outcome.variant() + 1);
-            }
-        };
-        let both = [results(&|l| l % 2 == 0), results(&|l| l % 2 == 1)].concat();
-        check(parts_of_k().def(), Arg::output::<f32>([m, n, 2]), "parts", both);
-        check(half_of_k().def(), Arg::output::<f32>([m, n]), "c", results(&|l| l % 16 >= 8));
+    let sizes = [1, 16, 17, 23, 32, 45].map(|k| format!("M = 33, N = 20, K = {k}"));
+    for def in [parts_of_k().def(), half_of_k().def()] {
+        inputs(def).written(sizes.iter().map(|sizes| &**sizes));
     }
 }
 

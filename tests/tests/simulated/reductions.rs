@@ -2,10 +2,10 @@
 //! compared with double precision, in every variant, at sizes that tiles do not divide.
 
 use tilewright::prelude::*;
-use tilewright_codegen::Generated;
 use tilewright_codegen::words::{Kernels as _, Words};
-use tilewright_fuzz::written;
-use tilewright_sim::{Arg, Options, Outcome, run_every};
+use tilewright_sim::Arg;
+
+use crate::{inputs, run};
 
 fn drawn(count: usize, seed: u64) -> Vec<f32> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -16,27 +16,6 @@ fn drawn(count: usize, seed: u64) -> Vec<f32> {
         ((state >> 40) % 2001) as f32 / 250.0 - 4.0
     };
     (0..count).map(|_| next()).collect()
-}
-
-#[track_caller]
-fn every(kernel: Generated, args: &[Arg]) -> Vec<Outcome> {
-    let options = Options { schedules: 2, ..Options::default() };
-    run_every(&kernel, args, &options).unwrap_or_else(|fault| panic!("{fault}"))
-}
-
-#[track_caller]
-fn close(got: &[f32], wanted: &[f64], within: f64) {
-    assert_eq!(got.len(), wanted.len());
-    for (at, (got, wanted)) in got.iter().zip(wanted).enumerate() {
-        let off = (f64::from(*got) - wanted).abs();
-        assert!(off <= within * (1.0 + wanted.abs()), "element {at} is {got}, and {wanted} is right");
-    }
-}
-
-macro_rules! generated {
-    ($kernel:ident) => {
-        $kernel().def().generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
-    };
 }
 
 /// The argmax of each row, the first of equal elements; one block per row, in pieces.
@@ -66,7 +45,7 @@ fn the_largest_and_its_index() {
         let x = drawn(m * n, 7);
         let args =
             [Arg::tensor(&x, [m, n]).strides(vec![n, 1]), Arg::output::<f32>([m]), Arg::output::<i32>([m])];
-        for outcome in every(generated!(argmax), &args) {
+        for outcome in run(argmax().def(), &args) {
             for row in 0..m {
                 let row_of = &x[row * n..(row + 1) * n];
                 let most = row_of.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -111,27 +90,10 @@ fn layer_norm(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (l
 
 #[test]
 fn mean_and_variance_come_together() {
-    for (m, n) in [(2, 192), (3, 500), (2, 7), (1, 97)] {
-        let x: Vec<f32> = drawn(m * n, 9).into_iter().map(|x| 100.0 + x).collect();
-        let args = [
-            Arg::tensor(&x, [m, n]).strides(vec![n, 1]),
-            Arg::output::<f32>([m, n]).strides(vec![n, 1]),
-            Arg::number(1e-5f32),
-        ];
-        let wanted: Vec<f64> = x
-            .chunks(n)
-            .flat_map(|row| {
-                let row: Vec<f64> = row.iter().map(|x| f64::from(*x)).collect();
-                let mean = row.iter().sum::<f64>() / n as f64;
-                let spread = row.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n as f64;
-                row.into_iter().map(move |x| (x - mean) / (spread + 1e-5).sqrt()).collect::<Vec<_>>()
-            })
-            .collect();
-        for outcome in every(generated!(layer_norm), &args) {
-            let y = outcome.get::<f32>("y").unwrap();
-            close(&y, &wanted, 2e-4);
-        }
-    }
+    inputs(layer_norm().def())
+        .set("epsilon = 0.00001")
+        .with("x", |x| 100.0 + x)
+        .near(2e-4, ["M = 2, N = 192", "M = 3, N = 500", "M = 2, N = 7", "M = 1, N = 97"]);
 }
 
 /// Causal attention scores: the masked softmax of the rows of QKᵀ, through shared memory.
@@ -163,7 +125,7 @@ fn coordinates_follow_products() {
     for (m, n, d) in [(16, 64, 8), (37, 41, 11), (5, 9, 3)] {
         let (q, k) = (drawn(m * d, 1), drawn(n * d, 2));
         let args = [Arg::tensor(&q, [m, d]), Arg::tensor(&k, [n, d]), Arg::output::<f32>([m, n])];
-        for outcome in every(generated!(causal), &args) {
+        for outcome in run(causal().def(), &args) {
             let y = outcome.get::<f32>("y").unwrap();
             for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
                 let dot: f32 = (0..d).map(|l| q[i + l * m] * k[j + l * n]).sum();
@@ -213,7 +175,7 @@ fn masks_are_made_of_coordinates() {
             let b = (a ^ (a >> 15)).wrapping_mul(2221713035);
             b ^ (b >> 16)
         };
-        for outcome in every(generated!(dropped), &args) {
+        for outcome in run(dropped().def(), &args) {
             let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<i32>("z").unwrap());
             for at in 0..m * n {
                 let kept = hash(at as u32 ^ 12345) % 2 == 0;
@@ -251,18 +213,13 @@ fn columns(x: &Tensor<f32, (M, N)>, sums: &mut Tensor<f32, { (1, N) }>, mosts: &
 
 #[test]
 fn accumulators_and_shared_memory_at_ragged_edges() {
-    for (m, n) in [(64, 2), (65, 3), (130, 4), (1, 1), (200, 5)] {
-        let x = drawn(m * n, 4);
-        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([1, n]), Arg::output::<f32>([1, n])];
-        for outcome in every(generated!(columns), &args) {
-            let of = |f: &dyn Fn(&[f32]) -> f64| x.chunks(m).map(f).collect::<Vec<f64>>();
-            let sums = of(&|column| column.iter().map(|x| f64::from(*x)).sum());
-            let mosts =
-                of(&|column| column.iter().map(|x| f64::from(*x) - 10.0).fold(f64::NEG_INFINITY, f64::max));
-            close(&outcome.get::<f32>("sums").unwrap(), &sums, 1e-4);
-            close(&outcome.get::<f32>("mosts").unwrap(), &mosts, 1e-4);
-        }
-    }
+    inputs(columns().def()).written([
+        "M = 64, N = 2",
+        "M = 65, N = 3",
+        "M = 130, N = 4",
+        "M = 1, N = 1",
+        "M = 200, N = 5",
+    ]);
 }
 
 /// The maximum of some tiles of a tensor of fixed size; an argument gives their number.
@@ -284,7 +241,7 @@ fn tiles_of_a_fixed_size_at_places_that_arguments_give() {
     let x: Vec<f32> = (0..100).map(|at| -1.0 - at as f32).collect();
     for (from, to, wanted) in [(0, 1, -1.0), (0, 2, -1.0), (1, 2, -65.0), (1, 5, -65.0)] {
         let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([1]), Arg::number(from), Arg::number(to)];
-        for outcome in every(generated!(largest_of_tiles), &args) {
+        for outcome in run(largest_of_tiles().def(), &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), [wanted]);
         }
     }
@@ -303,9 +260,7 @@ fn refilled(x: &Tensor<f32, N>, y: &mut Tensor<f32, { (ceil_div(N, 64), 2) }, (l
 
 #[test]
 fn a_tile_that_is_filled_again_has_no_edge() {
-    let x: Vec<f32> = (0..100).map(|at| -1.0 - at as f32).collect();
-    let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([2, 2]).strides([2, 1])];
-    written(refilled().def(), &args);
+    inputs(refilled().def()).with("x", |x| -5.0 - x).written(["N = 100"]);
 }
 
 /// A row to which another is added, which may end first: after its end it adds 0.
@@ -323,7 +278,7 @@ fn an_accumulator_keeps_its_own_edges() {
         let ones = |count: usize| vec![1.0f32; count];
         let (a, b) = (ones(m), ones(n));
         let args = [Arg::tensor(&a, [m]), Arg::tensor(&b, [n]), Arg::output::<f32>([1])];
-        for outcome in every(generated!(of_two_rows), &args) {
+        for outcome in run(of_two_rows().def(), &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), [least], "{m}, {n}");
         }
     }
@@ -351,8 +306,7 @@ fn a_bias_counts_in_rows_that_there_are() {
     ];
     for threads in ["T=32", "T=512"] {
         let def = Words::specialize(with_bias().def(), threads).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let kernel = def.generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
-        for outcome in every(kernel, &args) {
+        for outcome in run(&def, &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), vec![11.0 * m as f32; n]);
         }
     }
@@ -383,7 +337,7 @@ fn sums_over_threads_stand_for_no_coordinate() {
         let x: Vec<f32> = (0..m * n).map(|at| (at % 7) as f32).collect();
         let out = || Arg::output::<f32>([m, n]).strides([n, 1]);
         let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), out(), out()];
-        for outcome in every(generated!(places_beside_a_sum), &args) {
+        for outcome in run(places_beside_a_sum().def(), &args) {
             let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<f32>("z").unwrap());
             for (at, (i, j)) in (0..m * n).map(|at| (at, (at / n, at % n))) {
                 let first = &x[i * n..i * n + n.min(64)];
@@ -441,32 +395,14 @@ fn integers_of_a_block<T, const L: usize = 256>(
 
 #[test]
 fn integers_of_all_warps_of_a_block() {
-    let n = 700usize;
-    let x: Vec<i32> = (0..n).map(|at| (at as i32).wrapping_mul(-1_640_531_527)).collect();
-    let kernels = [
-        (128, integers_of_a_block!(T = i32, L = 128)),
-        (256, integers_of_a_block!(T = i32, L = 256)),
-        (320, integers_of_a_block!(T = i32, L = 320)),
-        (1024, integers_of_a_block!(T = i32, L = 1024)),
-    ];
-    for (threads, kernel) in kernels {
-        let blocks = n.div_ceil(threads);
-        let done = kernel.simulate(&[Arg::tensor(&x, [n]), Arg::output::<i32>([3, blocks])]).unwrap();
-        let y = done.get::<i32>("y").unwrap();
-        for (block, x) in x.chunks(threads).enumerate() {
-            let sum = x.iter().fold(0i32, |sum, x| sum.wrapping_add(*x));
-            let wanted = [sum, *x.iter().min().unwrap(), *x.iter().max().unwrap()];
-            assert_eq!(y[3 * block..3 * block + 3], wanted, "{threads} threads, block {block}");
-        }
-    }
-    let x: Vec<u32> = x.iter().map(|x| *x as u32).collect();
-    let kernel = integers_of_a_block!(T = u32, L = 320);
-    let done = kernel.simulate(&[Arg::tensor(&x, [n]), Arg::output::<u32>([3, 3])]).unwrap();
-    let y = done.get::<u32>("y").unwrap();
-    for (block, x) in x.chunks(320).enumerate() {
-        let sum = x.iter().fold(0u32, |sum, x| sum.wrapping_add(*x));
-        let wanted = [sum, *x.iter().min().unwrap(), *x.iter().max().unwrap()];
-        assert_eq!(y[3 * block..3 * block + 3], wanted, "block {block}");
+    for def in [
+        integers_of_a_block!(T = i32, L = 128).def(),
+        integers_of_a_block!(T = i32, L = 256).def(),
+        integers_of_a_block!(T = i32, L = 320).def(),
+        integers_of_a_block!(T = i32, L = 1024).def(),
+        integers_of_a_block!(T = u32, L = 320).def(),
+    ] {
+        inputs(def).written(["N = 700"]);
     }
 }
 
@@ -492,18 +428,10 @@ few_rows!(three_rows, f32, f32, 0.0, 3);
 
 #[test]
 fn tiles_of_few_rows() {
-    for (m, n) in [(3, 114), (4, 128), (5, 127), (64, 256), (3, 64), (1, 1), (7, 0)] {
-        let bytes = Arg::tensor(&vec![1i8; m * n], [m, n]).strides([n, 1]);
-        for outcome in crate::run(two_rows_of_bytes().def(), &[bytes, Arg::output::<i32>([m])]) {
-            assert_eq!(outcome.get::<i32>("y").unwrap(), vec![n as i32; m], "{m} x {n}");
-        }
-        for offset in [0, 1] {
-            let x = Arg::tensor(&vec![1f32; m * n + 1], [m, n]).strides([n, 1]).offset(offset);
-            for def in [two_rows().def(), three_rows().def()] {
-                for outcome in crate::run(def, &[x.clone(), Arg::output::<f32>([m])]) {
-                    assert_eq!(outcome.get::<f32>("y").unwrap(), vec![n as f32; m], "{m} x {n}");
-                }
-            }
-        }
+    let sizes =
+        ["3, N = 114", "4, N = 128", "5, N = 127", "64, N = 256", "3, N = 64", "1, N = 1", "7, N = 0"];
+    for def in [two_rows_of_bytes().def(), two_rows().def(), three_rows().def()] {
+        let sizes = sizes.map(|sizes| format!("M = {sizes}"));
+        inputs(def).written(sizes.iter().map(|sizes| &**sizes));
     }
 }

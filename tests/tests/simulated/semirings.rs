@@ -1,14 +1,9 @@
-//! Products with other operations than + and ·, against brute force: whole tiles in pipelined loops and
+//! Products with other operations than + and ·, against their text: whole tiles in pipelined loops and
 //! parts of threads from global memory, at sizes that tiles do not divide, in every variant.
 
 use tilewright::prelude::*;
-use tilewright_codegen::Generated;
-use tilewright_codegen::element::Element;
-use tilewright_sim::{Arg, Options, run_every};
 
-/// Sizes (M, N, K): whole tiles, partial ones, one element, more k-tiles than stages.
-const SIZES: [(usize, usize, usize); 6] =
-    [(32, 16, 16), (33, 17, 9), (1, 1, 1), (70, 40, 21), (5, 64, 8), (32, 16, 57)];
+use crate::inputs;
 
 macro_rules! products {
     ($whole:ident, $parts:ident, $elem:ident, $first:tt, $add:tt, $mul:tt) => {
@@ -74,49 +69,29 @@ fn likeliest_of_two_names(
     copy(acc, c);
 }
 
-/// Compares a kernel's result with a fold over K, exactly.
-fn check<T>(kernel: Generated, first: T, number: impl Fn(usize) -> T, fold: impl Fn(T, T, T) -> T)
-where
-    T: Element + PartialEq + std::fmt::Debug,
-{
-    for (m, n, k) in SIZES {
-        let a: Vec<T> = (0..m * k).map(|at| number(at * 7 + 3)).collect();
-        let b: Vec<T> = (0..n * k).map(|at| number(at * 5 + 1)).collect();
-        let sum = |i: usize, j: usize| (0..k).fold(first, |sum, l| fold(sum, a[i + l * m], b[j * k + l]));
-        let wanted: Vec<T> = (0..m * n).map(|at| sum(at % m, at / m)).collect();
-        let args =
-            [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]).strides([k, 1]), Arg::output::<T>([m, n])];
-        let options = Options { schedules: 2, ..Options::default() };
-        let all = run_every(&kernel, &args, &options)
-            .unwrap_or_else(|fault| panic!("{} {m} {n} {k}: {fault}", kernel.name));
-        for outcome in all {
-            let got = outcome.get::<T>("c").unwrap();
-            assert!(got == wanted, "{} {m} {n} {k}: {got:?} is not {wanted:?}", kernel.name);
-        }
-    }
-}
-
 macro_rules! tested {
-    ($test:ident: [$($kernel:ident),*], $first:expr, $number:expr, $fold:expr) => {
+    ($test:ident: [$($kernel:ident),*], $number:expr) => {
         #[test]
         fn $test() {
-            for kernel in [$($kernel().def()),*] {
-                check(kernel.generate().unwrap(), $first, $number, $fold);
+            for def in [$($kernel().def()),*] {
+                inputs(def).indexed("a", |at, x| $number(7 * at + 3, x)).indexed("b", |at, x| $number(5 * at + 1, x)).written([
+                    "M = 32, N = 16, K = 16, L = 16",
+                    "M = 33, N = 17, K = 9, L = 9",
+                    "M = 1, N = 1, K = 1, L = 1",
+                    "M = 70, N = 40, K = 21, L = 21",
+                    "M = 5, N = 64, K = 8, L = 8",
+                    "M = 32, N = 16, K = 57, L = 57",
+                ]);
             }
         }
     };
 }
 
 // Some distances are infinite, and some weights negative.
-tested!(shortest_paths: [shortest, shortest_parts], f32::INFINITY,
-    |at| if at % 11 == 0 { f32::INFINITY } else { (at % 17) as f32 - 5.0 },
-    |sum, a, b| sum.min(a + b));
-tested!(longest_paths: [longest, longest_parts], i32::MIN, |at| (at % 23) as i32 - 40, |sum, a, b| sum.max(a + b));
-tested!(widest_paths: [widest, widest_parts], f64::NEG_INFINITY,
-    |at| (at % 13) as f64 - 20.0, |sum, a, b| sum.max(a.min(b)));
-tested!(likeliest_paths: [likeliest, likeliest_parts, likeliest_of_two_names], f32::NEG_INFINITY,
-    |at| (at % 9) as f32 - 20.0, |sum, a, b| sum.max(a * b));
-tested!(reachable_bits: [reachable, reachable_parts], 0u32,
-    |at| (at as u32).wrapping_mul(0x9e37_79b9), |sum, a, b| sum | (a & b));
-tested!(products_of_bit_matrices: [parity, parity_parts], 0u32,
-    |at| (at as u32).wrapping_mul(0x85eb_ca6b), |sum, a, b| sum ^ (a & b));
+tested!(shortest_paths: [shortest, shortest_parts],
+    |at: usize, _| if at % 11 == 0 { f64::INFINITY } else { (at % 17) as f64 - 5.0 });
+tested!(longest_paths: [longest, longest_parts], |at: usize, _| (at % 23) as f64 - 40.0);
+tested!(widest_paths: [widest, widest_parts], |at: usize, _| (at % 13) as f64 - 20.0);
+tested!(likeliest_paths: [likeliest, likeliest_parts, likeliest_of_two_names], |at: usize, _| (at % 9) as f64 - 20.0);
+tested!(reachable_bits: [reachable, reachable_parts], |_, word| word);
+tested!(products_of_bit_matrices: [parity, parity_parts], |_, word| word);

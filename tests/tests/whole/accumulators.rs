@@ -1,9 +1,8 @@
 //! Bounds of tiles that statements change.
 
 use tilewright::prelude::*;
-use tilewright_sim::{Arg, run_every};
 
-use crate::{inputs, options};
+use crate::inputs;
 
 /// The largest of the first elements, to which the elements of a shorter tensor are added.
 macro_rules! largest {
@@ -27,19 +26,14 @@ largest!(in_a_loop, |x, z, v| let mut v = x + 0.0; for _k in 0..K { v -= z; });
 
 #[test]
 fn accumulators_have_their_own_bounds() {
-    let mut x = [-5.0f32; 1024];
-    x[700] = 5.0;
     let first = [added().def().clone(), copied().def().clone(), scaled().def().clone()];
     let rest = [squared().def().clone(), under_a_condition().def().clone(), in_a_loop().def().clone()];
     for def in first.into_iter().chain(rest) {
-        let kernel = def.generate().unwrap();
-        for k in [1, 8, 700] {
-            let args =
-                [Arg::tensor(&x, [1024, 1]), Arg::tensor(&vec![1.0f32; k], [k]), Arg::output::<f32>([1])];
-            for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{k}: {e}")) {
-                assert_eq!(outcome.get::<f32>("y").unwrap(), [5.0], "{}, {k}", def.name());
-            }
-        }
+        inputs(&def).indexed("x", |at, _| if at == 700 { 5.0 } else { -5.0 }).with("z", |_| 1.0).written([
+            "N = 1, K = 1",
+            "N = 1, K = 8",
+            "N = 1, K = 700",
+        ]);
     }
 }
 
@@ -56,13 +50,12 @@ fn sums_of_scaled(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>) {
 
 #[test]
 fn what_is_added_may_be_scaled() {
-    let kernel = sums_of_scaled().def().generate().unwrap();
-    for (m, k) in [(32, 8), (33, 9), (5, 30), (5, 0)] {
-        let args = [Arg::tensor(&vec![1.5f32; m * k], [m, k]), Arg::output::<f32>([m])];
-        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {k}: {e}")) {
-            assert_eq!(outcome.get::<f32>("y").unwrap(), vec![3.0 * k as f32; m], "{m} {k}");
-        }
-    }
+    inputs(sums_of_scaled().def()).written([
+        "M = 32, K = 8",
+        "M = 33, K = 9",
+        "M = 5, K = 30",
+        "M = 5, K = 0",
+    ]);
 }
 
 /// Tiles that are no loads: all of their elements are in bounds.

@@ -3,40 +3,6 @@
 use crate::inputs;
 use tilewright::prelude::*;
 
-/// y = a x + y
-#[kernel]
-fn axpy<const W: usize = 1024>(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, a: f32) {
-    let (gx, gy) = (tile(x, W, block.x), tile(y, W, block.x));
-    copy(map((gx, gy), |x, y| a * x + y), gy);
-}
-
-#[test]
-fn axpy_is_right_for_every_size_and_tile() {
-    for width in [1, 3, 31, 100, 256, 1024, 5000] {
-        let kernel = axpy().specialize(&[("W", width)]).unwrap();
-        inputs(kernel.def())
-            .set("a = 3")
-            .with("y", |y| y)
-            .written(["N = 1", "N = 3", "N = 31", "N = 100", "N = 256", "N = 1000"]);
-    }
-}
-
-/// A transpose through shared memory with a derived layout.
-#[kernel]
-fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N), (ldb, _1)>) {
-    let turning = shared::<f32>((T, T));
-    copy(tile(a, (T, T), (block.x, block.y)), turning);
-    copy(turning, tile(b, (T, T), (block.x, block.y)));
-}
-
-#[test]
-fn transposes_need_no_explicit_barrier() {
-    for side in [7, 32, 64] {
-        let kernel = transpose().specialize(&[("T", side)]).unwrap();
-        inputs(kernel.def()).written(["M = 1, N = 1", "M = 31, N = 100", "M = 64, N = 64"]);
-    }
-}
-
 /// Whole tiles and per-thread partitions in one kernel: row sums by whole tiles, plus terms added by hand.
 #[kernel(allow(unbounded))]
 fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {

@@ -1,7 +1,6 @@
 //! Kernels on whole tiles, without any thread layout, compared with their text.
 
 mod accumulators;
-mod attention;
 mod between;
 mod bulk_stores;
 mod elements;

@@ -3,31 +3,6 @@
 use crate::inputs;
 use tilewright::prelude::*;
 
-/// y = softmax of each row
-#[kernel(allow(unbounded))]
-fn softmax<const R: usize = 4, const W: usize = 1024>(
-    x: &Tensor<f32, (M, N), (ldx, _1)>,
-    y: &mut Tensor<f32, (M, N), (ldy, _1)>,
-) {
-    let gx = tile(x, (R, W), (block.x, 0));
-    let x = map(gx, |x| x);
-    let most = maximum(x, 1);
-    let grown = map((x, most), |x, m| exp(x - m));
-    let total = sum(grown, 1);
-    copy(map((grown, total), |e, t| e / t), tile(y, (R, W), (block.x, 0)));
-}
-
-#[test]
-fn softmax_is_right_for_every_size() {
-    for (rows, width) in [(4, 1024), (1, 1000), (3, 100), (16, 64), (64, 16), (2, 31)] {
-        let kernel = softmax().specialize(&[("R", rows), ("W", width)]).unwrap();
-        let inputs = inputs(kernel.def());
-        for (m, n) in [(1, 1), (5, 3), (4, width), (7, width - 1), (33, width / 2)] {
-            inputs.near(1e-6, [&*format!("M = {m}, N = {n}")]);
-        }
-    }
-}
-
 /// y(i, j) = x(i, j) - y(before), column after column: the factors are no elements of `x`, and have no edge.
 #[kernel(threads = 32)]
 fn alternating(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>) {

@@ -11,7 +11,7 @@ use super::grid::axis;
 /// Constructs in the text of a kernel, as rows of the coverage.
 pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
     let mut present = Vec::new();
-    if super::threads::threads(kernel).is_some() {
+    if super::threads::threads(kernel, &[]).is_some() {
         statements(&kernel.body, &mut |of| {
             let ExprKind::Call { function, args, .. } = of else { return };
             let is_given = |row: &&&str| match row.split_once('.') {

@@ -5,7 +5,7 @@ use tilewright_codegen::ast::{Binary, Unary};
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use super::Num;
-use super::number::doubles;
+use super::number::{decides, doubles};
 use super::value::{Along, At, Cell, Elements, OutOfBounds, Type};
 use super::{Result, undefined};
 use crate::number::range;
@@ -93,9 +93,11 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
             .iter()
             .fold(OutOfBounds::No, |out_of_bounds, cell| either(out_of_bounds, cell.out_of_bounds));
         // It may equal an element in bounds: whether it counts as out of bounds is unspecified.
-        if out_of_bounds == OutOfBounds::Yes
-            && given.iter().any(|cell| cell.out_of_bounds != OutOfBounds::Yes && cell.num.may_equal(num))
-        {
+        let is_tile = |of: &Elements| !decides() || !of.argument && of.ty != Type::Condition;
+        let may_be = |(cell, of): (&&Cell, &&Elements)| {
+            cell.out_of_bounds != OutOfBounds::Yes && cell.num.may_equal(num) && is_tile(of)
+        };
+        if out_of_bounds == OutOfBounds::Yes && given.iter().zip(all).any(may_be) {
             out_of_bounds = OutOfBounds::Perhaps;
         }
         let at = located(all, &given, &sizes, false);

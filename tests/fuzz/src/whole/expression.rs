@@ -363,6 +363,7 @@ impl<'k> Block<'k> {
                     usize::try_from(self.integer(index)?).ok().and_then(|at| list.into_iter().nth(at));
                 return tensor.map_or_else(|| undefined("no tensor of a list"), Ok);
             }
+            other @ Value::Elements(_) => self.as_view(other)?,
             _ => return undefined("what is indexed is no tile"),
         };
         let items: Vec<&Expr> = match &index.kind {

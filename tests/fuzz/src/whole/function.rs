@@ -6,6 +6,7 @@ use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::Num;
 use super::element;
+use super::number::decides;
 use super::value::{Along, Cell, Elements, OutOfBounds, Store, Type, Value, View, digits};
 use super::{Block, Result, undefined};
 
@@ -173,24 +174,33 @@ impl<'k> Block<'k> {
         Ok(Value::Unit)
     }
 
-    /// A function that kernels share, of numbers.
+    /// A function that kernels share. Types of its own are not known.
     fn device(&mut self, device: &'k Device, args: &'k [Arg]) -> Result<Value<'k>> {
         let depth = self.scopes[self.thread].len();
         let mut values = Vec::new();
         for (param, arg) in device.params.iter().zip(args) {
-            let DeviceType::Number(elem) = &param.ty else {
-                return undefined("a parameter that is no number");
+            let value = match &param.ty {
+                DeviceType::Number(elem) => {
+                    let (elem, value) = (self.elem(&elem.text)?, self.value(&arg.value)?);
+                    Value::Elements(self.elements(&value)?.as_type(elem)?)
+                }
+                DeviceType::Closure => match self.closure(&arg.value) {
+                    Some((params, body)) => Value::Closure(params, body),
+                    None => return undefined("no closure"),
+                },
+                _ => self.value(&arg.value)?,
             };
-            let (elem, value) = (self.elem(&elem.text)?, self.value(&arg.value)?);
-            values.push((param.name.text.clone(), Value::Elements(self.elements(&value)?.as_type(elem)?)));
+            values.push((param.name.text.clone(), value));
         }
-        if !device.body.is_empty() {
-            return undefined("a function with statements");
+        if !device.body.is_empty() && self.running.len() > 1 {
+            return undefined("a function with statements of several threads");
         }
         let integers = std::mem::replace(&mut self.integers, false);
-        let outer = std::mem::replace(&mut self.in_closure, true);
+        let is_closure = self.in_closure || device.body.is_empty();
+        let outer = std::mem::replace(&mut self.in_closure, is_closure);
         self.scopes[self.thread].extend(values);
-        let value = self.value(&device.value);
+        let value = device.body.iter().try_for_each(|stmt| self.statement(stmt));
+        let value = value.and_then(|()| self.value(&device.value));
         self.scopes[self.thread].truncate(depth);
         self.integers = integers;
         self.in_closure = outer;
@@ -369,10 +379,14 @@ impl<'k> Block<'k> {
         for (n, spot) in to.spots().iter().enumerate() {
             let cell = from.cells[from.broadcast(&to.sizes, n)?].clone();
             let adds_zero = cell.num == Num::exact(0.0) && matches!(how, Atomic::By(Bin::Add));
-            if spot.position.is_some() && cell.is_outside() && !adds_zero {
-                return undefined("an update by what is out of bounds");
+            let mut position = spot.position;
+            if position.is_some() && cell.is_outside() && !adds_zero {
+                if !decides() {
+                    return undefined("an update by what is out of bounds");
+                }
+                position = position.filter(|_| cell.out_of_bounds == OutOfBounds::Perhaps);
             }
-            let num = self.update(&to, spot.position, cell.num, how)?;
+            let num = self.update(&to, position, cell.num, how)?;
             old.push(Some(match spot.position {
                 Some(_) => Cell::of(num),
                 None => Cell::unclear(num),
@@ -492,7 +506,7 @@ impl<'k> Block<'k> {
 
     fn map(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
         let (ins, value, reads) = self.of_elements(args)?;
-        let is_tuple = matches!(value, Value::Tuple(_));
+        let shape = value.clone();
         let to = match args.len() {
             2 => None,
             _ => Some(self.value(&args[1].value)?),
@@ -500,7 +514,7 @@ impl<'k> Block<'k> {
         let to: Option<Vec<Value<'k>>> = to.map(entries);
         let all: Vec<&Elements> = ins.iter().collect();
         let mut made = Vec::new();
-        for (n, value) in entries(value).into_iter().enumerate() {
+        for (n, value) in leaves(&value).into_iter().enumerate() {
             let value = self.elements(&value)?;
             let elem = match (&to, value.ty) {
                 (Some(to), _) => match &to[n] {
@@ -527,8 +541,8 @@ impl<'k> Block<'k> {
                 Ok(Value::Unit)
             }
             None => {
-                let mut made = made.into_iter().map(|of| self.settled(of)).collect::<Result<Vec<_>>>()?;
-                Ok(if is_tuple { Value::Tuple(made) } else { made.swap_remove(0) })
+                let made = made.into_iter().map(|of| self.settled(of)).collect::<Result<Vec<_>>>()?;
+                Ok(shaped_as(&shape, &mut made.into_iter()))
             }
         }
     }
@@ -568,6 +582,7 @@ impl<'k> Block<'k> {
                 OutOfBounds::Yes if !says => continue,
                 OutOfBounds::No => {}
                 _ if says => {}
+                _ if decides() => {}
                 _ => return undefined("a scatter of what may be out of bounds"),
             }
             if at.contains(&None) {

@@ -8,6 +8,7 @@ use tilewright_codegen::thread::{Bin, Cmp};
 use super::Num;
 use super::element::either;
 use super::function::{CLAIM, named};
+use super::number::decides;
 use super::reduction::identity;
 use super::value::{Cell, Elements, OutOfBounds, Store, Type, Value};
 use super::{Block, FALSE_CLAIM, Result, undefined};
@@ -146,7 +147,9 @@ impl<'k> Block<'k> {
                     cells.clone().fold(OutOfBounds::No, |known, cell| either(known, cell.out_of_bounds));
                 let own: Vec<Num> = cells.map(|cell| cell.num).collect();
                 let next = match out_of_bounds {
-                    OutOfBounds::Perhaps if own != with.identity => vec![Num::UNKNOWN; own.len()],
+                    OutOfBounds::Perhaps if !decides() && own != with.identity => {
+                        vec![Num::UNKNOWN; own.len()]
+                    }
                     OutOfBounds::Yes => total.clone(),
                     _ => self.joined(&with, &total, &own)?,
                 };
@@ -171,6 +174,7 @@ impl<'k> Block<'k> {
             let term = |cell: &Cell| match cell.out_of_bounds {
                 OutOfBounds::No => Some(cell.num),
                 OutOfBounds::Yes => None,
+                OutOfBounds::Perhaps if decides() => Some(cell.num),
                 OutOfBounds::Perhaps => Some(if cell.num == neutral { neutral } else { Num::UNKNOWN }),
             };
             let mut terms: Vec<Num> = group.iter().filter_map(term).collect();

@@ -75,8 +75,8 @@ struct Block<'k> {
     in_closure: bool,
     /// Are all statements evaluated, even those that do not run, since coordinates and edges are derived from the text?
     supposed: bool,
-    /// Has a `break` ended the innermost loop?
-    left: bool,
+    /// The threads for which a `break` has ended the innermost loop.
+    left: Vec<usize>,
     steps: usize,
 }
 
@@ -98,7 +98,8 @@ pub fn run_in_doubles(
     number::in_doubles(|| run_blocks(kernel, settings, case, Some(grid)))
 }
 
-/// Runs a kernel with this grid if its text does not have one.
+/// Runs a kernel with this grid if its text does not have one. What the language leaves open is decided: elements are out of bounds if
+/// they are so on the path that runs, and claims are true. A generated kernel whose results depend on more differs.
 pub fn run_blocks(
     kernel: &Kernel,
     settings: &Settings,
@@ -106,11 +107,13 @@ pub fn run_blocks(
     grid: Option<[i64; 3]>,
 ) -> Result<Vec<Buffer>> {
     let symbols = case.symbols.iter().map(|(of, n)| (of.name().to_owned(), i128::from(*n))).collect();
-    let threads = threads::threads(kernel);
+    number::decide(grid.is_some());
+    let settings = constants(kernel, settings)?;
+    let threads = threads::threads(kernel, &settings);
     let mut block = Block {
         kernel,
         symbols,
-        settings: constants(kernel, settings)?,
+        settings,
         at: [0; 3],
         scopes: vec![Vec::new(); threads.unwrap_or(1)],
         running: (0..threads.unwrap_or(1)).collect(),
@@ -122,7 +125,7 @@ pub fn run_blocks(
         integers: false,
         in_closure: false,
         supposed: false,
-        left: false,
+        left: Vec::new(),
         steps: 0,
     };
     let tensors = block.stores.len();

@@ -13,6 +13,17 @@ use crate::number::{self, represents, whole};
 
 thread_local! {
     static IN_DOUBLES: Cell<bool> = const { Cell::new(false) };
+    static DECIDES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Decides what the language leaves open, or not.
+pub(super) fn decide(decides: bool) {
+    DECIDES.set(decides);
+}
+
+/// Whether elements that may be out of bounds are not: otherwise nothing is known of what depends on it.
+pub(super) fn decides() -> bool {
+    DECIDES.get()
 }
 
 /// Evaluates with numbers in double precision, which are rounded to types of at most 16 bits alone and have no error bounds: every

@@ -10,6 +10,7 @@ use tilewright_codegen::thread::Bin;
 use super::Num;
 use super::element::either;
 use super::function::{CLAIM, entries, named};
+use super::number::decides;
 use super::value::{Along, At, Cell, Elements, OutOfBounds, Type, Value, View, digits, linear};
 use super::view::both;
 use super::{Block, FALSE_CLAIM, Result, undefined};
@@ -54,7 +55,7 @@ impl<'k> Block<'k> {
             Some(claim) => {
                 let claim = self.value(claim)?;
                 let claim = self.elements(&claim)?.as_type(elem)?.cells[0].num;
-                checked(&from, &modes, source, elem, claim)?;
+                self.checked(&from, &modes, source, elem, claim)?;
                 true
             }
             None => false,
@@ -63,24 +64,24 @@ impl<'k> Block<'k> {
             let (terms, inside, outside) = &mut all[linear(&sizes, &digits(&from.sizes, n as i64))];
             let num = cell.num.cast(source, elem);
             match cell.out_of_bounds {
-                _ if claim => {
-                    *inside = true;
-                    terms.push(num);
-                }
-                OutOfBounds::No => {
-                    *inside = true;
-                    terms.push(num);
-                }
-                OutOfBounds::Yes => *outside = true,
-                OutOfBounds::Perhaps => {
+                OutOfBounds::Yes if !claim => *outside = true,
+                OutOfBounds::Perhaps if !claim && !decides() => {
                     *outside = true;
                     terms.push(if num == identity(with, elem) { num } else { Num::UNKNOWN });
+                }
+                _ => {
+                    *inside = true;
+                    terms.push(num);
                 }
             }
         }
         let cell = |((mut terms, inside, outside), at): ((Vec<Num>, bool, bool), At)| {
             terms.push(identity(with, elem));
-            let out_of_bounds = if !inside && outside { OutOfBounds::Perhaps } else { OutOfBounds::No };
+            let out_of_bounds = match !inside && outside {
+                true if decides() => OutOfBounds::Yes,
+                true => OutOfBounds::Perhaps,
+                false => OutOfBounds::No,
+            };
             Some(Cell { out_of_bounds, at, ..Cell::of(Num::fold(with, &terms, elem)) })
         };
         Ok(Value::View(self.fresh(elem, &sizes, all.into_iter().zip(at).map(cell).collect())))
@@ -111,7 +112,7 @@ impl<'k> Block<'k> {
             let claims = entries(self.value(claim)?);
             for ((from, elem), claim) in of.from.iter_mut().zip(&of.elems).zip(claims) {
                 let claim = self.elements(&claim)?.as_type(*elem)?.cells[0].num;
-                checked(from, &modes, *elem, *elem, claim)?;
+                self.checked(from, &modes, *elem, *elem, claim)?;
                 from.cells.iter_mut().for_each(|cell| cell.out_of_bounds = OutOfBounds::No);
             }
         }
@@ -151,7 +152,9 @@ impl<'k> Block<'k> {
             let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
             sums[to] = match out_of_bounds {
                 OutOfBounds::Yes => continue,
-                OutOfBounds::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
+                OutOfBounds::Perhaps if !decides() && tuple != of.identity => {
+                    vec![Num::UNKNOWN; of.elems.len()]
+                }
                 _ => self.joined(&of, &sums[to].clone(), &tuple)?,
             };
         }
@@ -213,15 +216,20 @@ impl<'k> Block<'k> {
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
                 let next = match out_of_bounds {
                     OutOfBounds::Yes => sum.clone(),
-                    OutOfBounds::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
+                    OutOfBounds::Perhaps if !decides() && tuple != of.identity => {
+                        vec![Num::UNKNOWN; of.elems.len()]
+                    }
                     _ => self.joined(&of, &sum, &tuple)?,
                 };
                 let own = if exclusive { sum } else { next.clone() };
                 sum = next;
                 for ((made, num), from) in made.iter_mut().zip(own).zip(&of.from) {
                     // Another order would round differently, and elements out of bounds are unspecified.
-                    let num =
-                        if num.is_exact() && out_of_bounds == OutOfBounds::No { num } else { Num::UNKNOWN };
+                    let num = if num.is_exact() && (decides() || out_of_bounds == OutOfBounds::No) {
+                        num
+                    } else {
+                        Num::UNKNOWN
+                    };
                     made[n] = Some(Cell { out_of_bounds, at: from.cells[n].at.clone(), ..Cell::of(num) });
                 }
             }
@@ -240,6 +248,36 @@ impl<'k> Block<'k> {
             all.push(Value::View(self.fresh(*elem, &sizes, cells)));
         }
         Ok(if of.is_tuple { Value::Tuple(all) } else { all.swap_remove(0) })
+    }
+
+    /// Checks a claim: elements whose coordinates are out of bounds along combined modes, and only along these, are this number.
+    fn checked(&self, from: &Elements, modes: &[i128], source: Elem, elem: Elem, claim: Num) -> Result<()> {
+        if decides() {
+            return Ok(());
+        }
+        for cell in &from.cells {
+            let Some(at) = &cell.at else { continue };
+            if at.contains(&Along::Unclear) {
+                return undefined("a claim about coordinates that are not known");
+            }
+            let outside = |combined: bool| {
+                let of = |mode: usize| modes.contains(&(mode as i128)) == combined;
+                at.iter()
+                    .enumerate()
+                    .any(|(mode, at)| of(mode) && matches!(at, Along::In(_, false) | Along::Mixed(_, false)))
+            };
+            if !outside(true) || outside(false) {
+                continue;
+            }
+            let num = cell.num.cast(source, elem);
+            if !num.is_exact() {
+                return undefined("a claim about a number that is not exact");
+            }
+            if num != claim {
+                return undefined(FALSE_CLAIM);
+            }
+        }
+        Ok(())
     }
 
     /// `gemm(a, b, &mut acc)`
@@ -290,7 +328,7 @@ impl<'k> Block<'k> {
             let out_of_bounds = if row && column {
                 cell.out_of_bounds
             } else {
-                either(cell.out_of_bounds, OutOfBounds::Perhaps)
+                either(cell.out_of_bounds, if decides() { OutOfBounds::Yes } else { OutOfBounds::Perhaps })
             };
             // Its row is the row of the first operand, its column the row of the second.
             let side = |of: &Elements, row: i64| {
@@ -313,33 +351,6 @@ pub(super) fn identity(with: Bin, elem: Elem) -> Num {
         Bin::Max => Num::range(elem).0,
         _ => Num::range(elem).1,
     }
-}
-
-/// Checks a claim: elements whose coordinates are out of bounds along combined modes, and only along these, are this number.
-fn checked(from: &Elements, modes: &[i128], source: Elem, elem: Elem, claim: Num) -> Result<()> {
-    for cell in &from.cells {
-        let Some(at) = &cell.at else { continue };
-        if at.contains(&Along::Unclear) {
-            return undefined("a claim about coordinates that are not known");
-        }
-        let outside = |combined: bool| {
-            let of = |mode: usize| modes.contains(&(mode as i128)) == combined;
-            at.iter()
-                .enumerate()
-                .any(|(mode, at)| of(mode) && matches!(at, Along::In(_, false) | Along::Mixed(_, false)))
-        };
-        if !outside(true) || outside(false) {
-            continue;
-        }
-        let num = cell.num.cast(source, elem);
-        if !num.is_exact() {
-            return undefined("a claim about a number that is not exact");
-        }
-        if num != claim {
-            return undefined(FALSE_CLAIM);
-        }
-    }
-    Ok(())
 }
 
 /// Coordinates of a reduction's elements: the common coordinates of all combined elements.

@@ -4,6 +4,7 @@ use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind, U
 
 use super::element;
 use super::function::leaves;
+use super::number::decides;
 use super::value::{Cell, Elements, OutOfBounds, Store, Type, Value, View};
 use super::{Block, MOST_STEPS, Result, expression, undefined};
 
@@ -17,8 +18,10 @@ impl<'k> Block<'k> {
                 return undefined("it takes too long");
             }
             self.statement(stmt)?;
-            if self.left {
-                break;
+            if !self.left.is_empty() {
+                self.running.retain(|thread| !self.left.contains(thread));
+                let Some(&first) = self.running.first() else { break };
+                self.thread = first;
             }
         }
         self.leave(depths);
@@ -35,7 +38,7 @@ impl<'k> Block<'k> {
         self.scopes.iter_mut().zip(depths).for_each(|(scope, depth)| scope.truncate(depth));
     }
 
-    fn statement(&mut self, stmt: &'k Stmt) -> Result<()> {
+    pub(super) fn statement(&mut self, stmt: &'k Stmt) -> Result<()> {
         match &stmt.kind {
             StmtKind::Let { pattern, value } => {
                 let named = matches!(value.kind, ExprKind::Name(_) | ExprKind::Field { .. });
@@ -63,21 +66,31 @@ impl<'k> Block<'k> {
                 _ => undefined("no tuple"),
             },
             StmtKind::While { condition, body } => {
-                while !self.supposed && self.continues(condition)? {
+                let outer = std::mem::take(&mut self.left);
+                while !self.supposed {
+                    self.exchanges(condition)?;
+                    let truths = self.for_threads(|block| block.decided(condition))?;
+                    let ended = self.threads_with(&truths, false);
+                    self.left.extend(ended);
+                    let runs = self.running.iter().copied().filter(|thread| !self.left.contains(thread));
+                    let runs: Vec<usize> = runs.collect();
                     self.steps += 1;
                     if self.steps > MOST_STEPS {
                         return undefined("it takes too long");
                     }
-                    self.body(body)?;
-                    if std::mem::take(&mut self.left) {
+                    if runs.is_empty() {
                         break;
                     }
+                    self.only(runs, |block| block.body(body))?;
                 }
-                (0..2).for_each(|_| self.suppose(|block| block.body(body)));
+                self.left = outer;
+                (0..if decides() { 0 } else { 2 }).for_each(|_| self.suppose(|block| block.body(body)));
                 Ok(())
             }
             StmtKind::Break => {
-                self.left = !self.supposed;
+                if !self.supposed {
+                    self.left.extend(&self.running);
+                }
                 Ok(())
             }
             StmtKind::If { condition, then, other } => {
@@ -88,16 +101,17 @@ impl<'k> Block<'k> {
                 self.exchanges(condition)?;
                 let truths = self.for_threads(|block| block.decided(condition))?;
                 let (yes, no) = (self.threads_with(&truths, true), self.threads_with(&truths, false));
-                self.either(
-                    |block| {
-                        block.only(yes.clone(), |block| block.body(then))?;
-                        block.only(no.clone(), |block| block.body(other))
-                    },
-                    |block| {
-                        block.only(yes.clone(), |block| block.body(other))?;
-                        block.only(no.clone(), |block| block.body(then))
-                    },
-                )
+                let runs = |block: &mut Self| {
+                    block.only(yes.clone(), |block| block.body(then))?;
+                    block.only(no.clone(), |block| block.body(other))
+                };
+                if decides() {
+                    return runs(self);
+                }
+                self.either(runs, |block| {
+                    block.only(yes.clone(), |block| block.body(other))?;
+                    block.only(no.clone(), |block| block.body(then))
+                })
             }
             _ => undefined("a statement that is not supported"),
         }
@@ -129,18 +143,23 @@ impl<'k> Block<'k> {
         }
         let from = ends.iter().map(|end| end.0).min().unwrap_or(0);
         let to = ends.iter().map(|end| end.1).max().unwrap_or(0);
+        let outer = std::mem::take(&mut self.left);
         for n in from..if self.supposed { from } else { to } {
             self.steps += 1;
             let runs: Vec<bool> = ends.iter().map(|end| (end.0..end.1).contains(&n)).collect();
-            self.only(self.threads_with(&runs, true), |block| block.iteration(name, n, body))?;
-            if std::mem::take(&mut self.left) {
+            let mut runs = self.threads_with(&runs, true);
+            runs.retain(|thread| !self.left.contains(thread));
+            self.only(runs, |block| block.iteration(name, n, body))?;
+            if self.left.len() == self.running.len() {
                 break;
             }
         }
+        self.left = outer;
         // Two more: values that differ between iterations are unknown after the loop.
         let last = to.max(from);
         let before: Vec<bool> = self.stores.iter().map(is_outside).collect();
-        for n in last..last + if from < to { 1 } else { 2 } {
+        let supposed = if from >= to { 2 } else { i128::from(!decides()) };
+        for n in last..last + supposed {
             self.suppose(|block| block.iteration(name, n, body));
         }
         // If the loop runs over a size of 0, all elements are out of bounds, also along modes whose edges differ between
@@ -166,12 +185,6 @@ impl<'k> Block<'k> {
             self.leave(depths);
         }
         Ok(())
-    }
-
-    /// Whether a loop's condition is true.
-    fn continues(&mut self, condition: &'k Expr) -> Result<bool> {
-        self.exchanges(condition)?;
-        self.decided(condition)
     }
 
     /// Whether a condition is true.
@@ -269,7 +282,7 @@ impl<'k> Block<'k> {
         let first = self.exchanged(before);
         let outer = (self.supposed, self.integers, self.in_closure);
         let depths = self.depths();
-        let left = std::mem::replace(&mut self.left, false);
+        let left = std::mem::take(&mut self.left);
         self.supposed = true;
         // A condition that cannot be computed has no consequence.
         let _ = not(self);
@@ -281,7 +294,12 @@ impl<'k> Block<'k> {
             let Some((cells, second)) = store.cells_mut().zip(second) else { continue };
             for (cell, second) in cells.iter_mut().zip(second) {
                 match (cell, second) {
-                    (Some(cell), Some(second)) => cell.joined(&second),
+                    (Some(cell), Some(second)) => {
+                        cell.joined(&second);
+                        if decides() && second.out_of_bounds == OutOfBounds::Yes {
+                            cell.out_of_bounds = OutOfBounds::Yes;
+                        }
+                    }
                     (cell @ None, second) => *cell = second,
                     (Some(_), None) => {}
                 }

@@ -8,35 +8,45 @@ use tilewright_layout::{Layout, Tuple, Value as Entry};
 
 use super::constructs::{statements, statements_of};
 use super::function::{entries, named};
+use super::number::decides;
 use super::value::{Cell, Elements, Spot, Store, Type, Value, View, digits};
 use super::{Block, Result, undefined};
 
 /// The number of threads over which the text of a kernel partitions its tiles, if it does.
-pub(super) fn threads(kernel: &Kernel) -> Option<usize> {
+pub(super) fn threads(kernel: &Kernel, constants: &[(String, Value<'_>)]) -> Option<usize> {
     let mut over = None;
     statements(&kernel.body, &mut |of| match of {
         ExprKind::Call { function, args, .. } if function.text == "parallelize" && args.len() > 2 => {
-            if let ExprKind::Name(name) = &args[1].value.kind {
-                over = Some(name);
-            }
+            over = Some(&args[1].value);
         }
         _ => {}
     });
-    let name = over?;
+    let over = over?;
+    let layout = |of: &Expr| match &of.kind {
+        ExprKind::Layout { shape, .. } => Some(product(shape, constants)),
+        _ => None,
+    };
+    let ExprKind::Name(name) = &over.kind else { return layout(over).filter(|_| decides()) };
     let bound = |stmt: &Stmt| match &stmt.kind {
-        StmtKind::Let { pattern: Pattern::Name(own), value } if own.text == *name => match &value.kind {
-            ExprKind::Layout { shape, .. } => Some(product(shape)),
-            _ => None,
-        },
+        StmtKind::Let { pattern: Pattern::Name(own), value } if own.text == *name => layout(value),
+        StmtKind::Let { pattern: Pattern::Tuple(_, names), value } => {
+            let is_own = |pattern: &Pattern| matches!(pattern, Pattern::Name(own) if own.text == *name);
+            let ExprKind::Tuple(values) = &value.kind else { return None };
+            names.iter().position(is_own).and_then(|at| values.get(at)).and_then(layout)
+        }
         _ => None,
     };
     kernel.body.iter().find_map(bound)
 }
 
-fn product(shape: &Expr) -> usize {
+fn product(shape: &Expr, constants: &[(String, Value<'_>)]) -> usize {
     match &shape.kind {
         ExprKind::Int(n) => *n as usize,
-        ExprKind::Tuple(all) => all.iter().map(product).product(),
+        ExprKind::Tuple(all) => all.iter().map(|mode| product(mode, constants)).product(),
+        ExprKind::Name(name) => match constants.iter().find(|(known, _)| known == name) {
+            Some((_, Value::Int(n))) => *n as usize,
+            _ => 1,
+        },
         _ => 1,
     }
 }

@@ -62,38 +62,6 @@ fn phase(
     });
 }
 
-pub(super) fn flags() -> Of {
-    const SHOWN: &str = "Race | Unwritten";
-    Of::new("a block that waits for another's flag", programs::flags)
-        .p("no wait", SHOWN, |k| k.drop(awaits_element, 0))
-        .p("the flag is set by a relaxed update", SHOWN, |k| {
-            update(k, |op| {
-                if let Op::Atomic { order, .. } = op {
-                    *order = MemoryOrder::Relaxed;
-                }
-            })
-        })
-        .says(&["the atomic update of `flag` at (0), element 0 between them releases nothing"])
-        .p("the flag is set with block scope", "Race", |k| k.scope_of_updates(Scope::Block))
-        .says(&[
-            "the atomic update of `flag` at (0), element 0 between them has the scope of one block",
-            "two blocks update `flag` at (0), element 0 atomically, and an update has a scope without the other block",
-        ])
-        .p("the flag is set before the write", SHOWN, |k| {
-            k.earlier(elect, 0);
-            k.earlier(elect, 0);
-        })
-        .p("no barrier before the flag is set", SHOWN, |k| k.drop(sync, 0))
-        .p("no barrier after the wait", SHOWN, |k| k.drop(sync, 1))
-        .p("a wait for a value that is never written", "Deadlock", |k| {
-            k.op(awaits_element, 0, |_, op| {
-                if let Op::Atomic { value, .. } = op {
-                    *value = Val::lit(2, Elem::I32);
-                }
-            });
-        })
-}
-
 pub(super) fn overlap() -> Of {
     fn awaits_previous(op: &Op) -> bool {
         matches!(op, Op::AwaitPrevious)
@@ -149,8 +117,4 @@ pub(super) fn tickets() -> Of {
         .says(&["has a scope without the other block"])
         .p("no barrier before the ticket", "Race", |k| k.drop(sync, 0))
         .p("no barrier after the ticket", "Race | Unwritten", |k| k.drop(sync, 1))
-}
-
-fn update(k: &mut Kernel, change: fn(&mut Op)) {
-    k.op(atomic, 0, |_, op| change(op));
 }

@@ -2,12 +2,6 @@
 
 use super::*;
 
-pub(super) fn groups() -> Of {
-    Of::new("two groups with a barrier each", programs::groups)
-        .p("one barrier for both groups", "Divergence | Unwritten", |k| k.names(2, 1, 64))
-        .p("the barrier of one group for both", "Divergence | Unwritten", |k| k.joins(1, 1))
-}
-
 pub(super) fn members() -> Of {
     fn number(k: &mut Kernel, change: fn(&mut Exprs, Ix) -> Ix) {
         k.op(sync, 0, |e, op| {
