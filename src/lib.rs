@@ -113,8 +113,8 @@ pub use tilewright_sim::{Arg, Simulate};
 /// - `#[kernel(threads = 128)]` sets the number of threads of a block, as [`language::threads`] does. Both take
 ///   an integer, in which constants of the kernel may occur: `threads = 32 * WARPS`.
 /// - `#[kernel(overlaps)]` is programmatic dependent launch: the kernel may start before the previous kernel
-///   in the stream has ended, and waits for it before it accesses memory. This hides a part of the launch latency
-///   on devices from compute capability 9.0.
+///   in the stream or graph has ended, and waits for it before it accesses memory. This hides a part of the launch
+///   latency on devices from compute capability 9.0.
 /// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Names in
 ///   extents are sizes known at launch; a number is written `_4`, or in braces: `Tensor<f32, {(N, 4)}>`.
 ///   Tensors are column-major with their own leading dimensions; other strides are written in a layout,

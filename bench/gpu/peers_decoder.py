@@ -1,4 +1,4 @@
-"""PyTorch's times for what `decoder bench` measures: random weights in bf16, or in 4 bits (tinygemm), compiled layers, SDPA by cuDNN or flash
+"""PyTorch's times for what `decoder-bench` measures: random weights in bf16, or in 4 bits (tinygemm), compiled layers, SDPA by cuDNN or flash
 attention, and a CUDA graph for each step, whose tokens and positions stay on the device.
 
     python3 bench/gpu/peers_decoder.py [--shape llama-1b] [--format f16|w4] [--batch 1,8,64] [--context 128] [--tokens 64] [--prefill 4096]
@@ -83,7 +83,7 @@ class Model:
         layers, width, hidden, heads, kv_heads, head, vocabulary = SHAPES[shape]
         self.sizes, self.width = (heads, kv_heads, head), width
         self.embedding = torch.empty(vocabulary, width).uniform_(-0.01, 0.01)
-        # Logits by embeddings of 16 bits, as in `decoder bench`.
+        # Logits by embeddings of 16 bits, as in `decoder-bench`.
         self.norm, self.layers, self.step_bytes = torch.ones(width), [], vocabulary * width * 2
         self.expert_bytes = 0
         for _ in range(layers):

@@ -3,9 +3,15 @@
 use tilewright::prelude::*;
 
 /// Turns queries and keys by the angles of their positions, in place, and stores keys and values in pages. A row of `qkv` has G heads of
-/// queries for each of the J heads of keys, then the keys, then the values.
+/// queries for each of the J heads of keys, then the keys, then the values. A block has H heads of keys of a token, and their queries.
 #[kernel(T = f16 | bf16, overlaps)]
-pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usize = 64>(
+pub fn rotate_and_store<
+    T,
+    const G: usize = 1,
+    const D: usize = 64,
+    const P: usize = 64,
+    const H: usize = 1,
+>(
     positions: &Tensor<i32, M>,
     sequences: &Tensor<i32, M>,
     table: &Tensor<i32, (S, L), (ldt, _1)>,
@@ -15,7 +21,8 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
     keys: &mut Tensor<T, (R, P, J, D), (rk, pk, hk, _1)>,
     values: &mut Tensor<T, (R, P, J, D), (rv, pv, hv, _1)>,
 ) {
-    let (token, head) = walk((M, J), block.x);
+    assert(J % H == 0);
+    let (token, part) = walk((M, ceil_div(J, H)), block.x);
     let position = positions[(token)];
     let (page, slot) = (table[(sequences[(token)], position / P)], position % P);
     let (c, s) = (tile(cosines, (1, D / 2), (position, 0)), tile(sines, (1, D / 2), (position, 0)));
@@ -24,24 +31,24 @@ pub fn rotate_and_store<T, const G: usize = 1, const D: usize = 64, const P: usi
         (a * c - b * s, b * c + a * s)
     };
     let (left, right) = (
-        tile(qkv, (1, G, D / 2), (token, head, 0))[(0, _, _)],
-        tile(qkv, (1, G, D / 2), (token, head, 1))[(0, _, _)],
+        tile(qkv, (1, G * H, D / 2), (token, part, 0))[(0, _, _)],
+        tile(qkv, (1, G * H, D / 2), (token, part, 1))[(0, _, _)],
     );
     let (a, b) = map((left, right, c, s), rotate);
     copy(a, left);
     copy(b, right);
-    let at = G * J + head;
+    let at = G * (J / H) + part;
     let (left, right) = (
-        tile(qkv, (1, 1, D / 2), (token, at, 0))[(0, _, _)],
-        tile(qkv, (1, 1, D / 2), (token, at, 1))[(0, _, _)],
+        tile(qkv, (1, H, D / 2), (token, at, 0))[(0, _, _)],
+        tile(qkv, (1, H, D / 2), (token, at, 1))[(0, _, _)],
     );
     let (a, b) = map((left, right, c, s), rotate);
     copy(a, left);
     copy(b, right);
-    copy(a, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 0))[(0, 0, _, _)]);
-    copy(b, tile(keys, (1, 1, 1, D / 2), (page, slot, head, 1))[(0, 0, _, _)]);
-    let value = tile(qkv, (1, 1, D), (token, at + J, 0))[(0, _, _)];
-    copy(value, tile(values, (1, 1, 1, D), (page, slot, head, 0))[(0, 0, _, _)]);
+    copy(a, tile(keys, (1, 1, H, D / 2), (page, slot, part, 0))[(0, 0, _, _)]);
+    copy(b, tile(keys, (1, 1, H, D / 2), (page, slot, part, 1))[(0, 0, _, _)]);
+    let value = tile(qkv, (1, H, D), (token, at + J / H, 0))[(0, _, _)];
+    copy(value, tile(values, (1, 1, H, D), (page, slot, part, 0))[(0, 0, _, _)]);
 }
 
 /// softmax(scale · Q·Kᵀ)·V of each token and the tokens of its sequence up to it. G heads of queries, the rows of a tile, share a head

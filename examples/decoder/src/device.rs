@@ -27,7 +27,7 @@ enum Recorded {
 
 /// A stream with buffers and kernels.
 pub struct OnDevice {
-    recorded: HashMap<[usize; 2], Recorded>,
+    recorded: HashMap<[usize; 3], Recorded>,
     stream: Stream,
     buffers: Vec<AnyTensor>,
     kernels: Vec<Built>,
@@ -38,6 +38,12 @@ impl OnDevice {
     pub fn open() -> Result<OnDevice> {
         let stream = Device::open(0)?.stream()?;
         Ok(OnDevice { recorded: HashMap::new(), stream, buffers: Vec::new(), kernels: Vec::new() })
+    }
+
+    /// Takes the memory of the device, but for this number of bytes or twice as much.
+    pub fn fill(&mut self, left: usize) -> Result<()> {
+        while self.zeros(Elem::U8, left).is_ok() {}
+        self.buffers.pop().map(drop).ok_or("there is no memory".into())
     }
 
     fn launch(&mut self, Launch { kernel, args }: &Launch) -> Result<()> {
@@ -73,8 +79,8 @@ impl OnDevice {
 
     fn capture(&mut self, launches: &[Launch]) -> Result<Graph> {
         let (stream, mut result) = (self.stream.clone(), Ok(()));
-        // SAFETY: buffers and graphs are in this struct. Graphs are dropped first, and no buffer is dropped or replaced before. Only this
-        // struct uses the buffers and the stream, and launches make and drop no tensors.
+        // SAFETY: buffers and graphs are in this struct. Graphs are dropped first, also where a buffer is replaced, and those that are
+        // truncated are in no graph. Only this struct uses the buffers and the stream, and launches make and drop no tensors.
         let graph = unsafe {
             stream.capture(|| {
                 result = self.all(launches);
@@ -93,6 +99,20 @@ impl Runner for OnDevice {
     fn zeros(&mut self, elem: Elem, count: usize) -> Result<usize> {
         self.buffers.push(AnyTensor::zeros(&self.stream, elem, count)?);
         Ok(self.buffers.len() - 1)
+    }
+
+    fn buffers(&self) -> usize {
+        self.buffers.len()
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.buffers.truncate(count);
+    }
+
+    fn replace(&mut self, buffer: usize) {
+        // Graphs have the addresses of buffers.
+        self.recorded.clear();
+        self.buffers.swap_remove(buffer);
     }
 
     fn buffer(&mut self, elem: Elem, bytes: &[u8]) -> Result<usize> {
@@ -114,7 +134,7 @@ impl Runner for OnDevice {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, graph: Option<[usize; 2]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()> {
+    fn run(&mut self, graph: Option<[usize; 3]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()> {
         let Some(graph) = graph else { return self.all(&launches()) };
         let state = match self.recorded.get(&graph) {
             Some(Recorded::Graph(graph)) => return Ok(graph.launch()?),

@@ -28,15 +28,33 @@ pub trait Backend {
     fn vocabulary(&self) -> usize;
     /// The number of pages that it has memory for.
     fn pages(&self) -> usize;
+    /// Takes memory for this number of pages. There may be none, and then all is as before.
+    fn grow(&mut self, _pages: usize) -> Result<()> {
+        Ok(())
+    }
     /// Most sequences, and most tokens of a step.
     fn limits(&self) -> [usize; 2];
     /// Writes the keys and values of all tokens, and returns rows of logits.
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>>;
-    /// Writes the keys and values of all tokens, and chooses a token by each row of logits.
+    /// Most tokens of each sequence that it chooses at once, where a step reads the newest tokens.
+    fn most_steps(&self) -> usize {
+        1
+    }
+    /// Writes the keys and values of all tokens, and chooses a token by each row of logits. Further choices are for the tokens after these,
+    /// step after step.
     fn choose(&mut self, batch: &Batch, choices: &[Choice]) -> Result<Vec<u32>> {
-        let logits = self.forward(batch)?;
-        let rows = logits.chunks_exact(self.vocabulary().max(1));
-        Ok(rows.zip(choices).map(|(row, choice)| choice.token(row)).collect())
+        if choices.is_empty() {
+            return self.forward(batch).map(|_| Vec::new());
+        }
+        let (mut batch, mut all) = (batch.clone(), Vec::new());
+        for choices in choices.chunks(batch.wanted.len()) {
+            let logits = self.forward(&batch)?;
+            let rows = logits.chunks_exact(self.vocabulary().max(1));
+            batch.tokens = rows.zip(choices).map(|(row, choice)| choice.token(row)).collect();
+            batch.positions.iter_mut().for_each(|of| *of += 1);
+            all.extend(&batch.tokens);
+        }
+        Ok(all)
     }
 }
 
@@ -133,19 +151,32 @@ impl<B: Backend> Engine<B> {
         }
         let max_length = (prompt.len().saturating_add(settings.tokens)).min(context);
         let needs = max_length.div_ceil(PAGE);
-        let ([most_sequences, _], (free, all)) =
-            (self.backend.limits(), (self.free.len(), self.backend.pages()));
+        let [most_sequences, _] = self.backend.limits();
         if self.sequences.len() >= most_sequences {
             return Err(format!("{most_sequences} sequences run already").into());
         }
-        if needs > free {
-            return Err(format!("the sequence needs {needs} pages, and {free} of {all} are free").into());
-        }
+        self.reserve(needs)?;
         let pages = self.free.split_off(self.free.len() - needs);
         let (id, tokens, random) = (self.next, prompt.to_vec(), settings.seed);
         self.next += 1;
         self.sequences.push(Sequence { id, tokens, cached: 0, max_length, pages, settings, random });
         Ok(id)
+    }
+
+    /// Makes sure of free pages, with more memory if there are too few.
+    fn reserve(&mut self, needs: usize) -> Result<()> {
+        let (free, all) = (self.free.len(), self.backend.pages());
+        let mut why = String::new();
+        if needs > free {
+            let least = all + needs - free;
+            let grown = self.backend.grow(least.max(2 * all)).or_else(|_| self.backend.grow(least));
+            why = grown.err().map_or(why, |error| format!(": {error}"));
+            self.free.extend(all as u32..self.backend.pages() as u32);
+        }
+        if needs > self.free.len() {
+            return Err(format!("the sequence needs {needs} pages, and {free} of {all} are free{why}").into());
+        }
+        Ok(())
     }
 
     /// Ends a sequence, and frees its pages. There may be no such sequence any more.
@@ -154,7 +185,7 @@ impl<B: Backend> Engine<B> {
         self.free.extend(self.sequences.remove(at).pages);
     }
 
-    /// As much of new prompts as a step reads, and a token for each sequence whose prompt has been read. Where the backend fails, its tokens
+    /// As much of new prompts as a step reads, and a token or several for each sequence whose prompt has been read. Where the backend fails, its tokens
     /// are read again by the next step. The error is returned by the first step that has no events.
     pub fn step(&mut self) -> Result<Vec<Event>> {
         let [_, mut room] = self.backend.limits();
@@ -165,9 +196,12 @@ impl<B: Backend> Engine<B> {
             room -= *waiting;
         }
         prompts.retain(|(_, count)| *count > 0);
+        let left = self.sequences.iter().map(|of| of.max_length - of.tokens.len());
+        let most_steps = self.backend.most_steps();
+        let steps = if left.min() >= Some(most_steps) { most_steps } else { 1 };
         let (mut events, mut result) = (Vec::new(), Ok(()));
-        for part in [prompts, ready].iter().filter(|part| !part.is_empty()) {
-            result = self.advance(part, &mut events);
+        for (part, steps) in [(prompts, 1), (ready, steps)].iter().filter(|(part, _)| !part.is_empty()) {
+            result = self.advance(part, *steps, &mut events);
             if result.is_err() {
                 break;
             }
@@ -180,8 +214,8 @@ impl<B: Backend> Engine<B> {
     }
 
     /// Reads tokens of sequences, and samples where they are the last ones.
-    fn advance(&mut self, all: &[(usize, usize)], events: &mut Vec<Event>) -> Result<()> {
-        let (mut batch, mut choices) = (Batch::default(), Vec::new());
+    fn advance(&mut self, all: &[(usize, usize)], steps: usize, events: &mut Vec<Event>) -> Result<()> {
+        let (mut batch, mut wanted) = (Batch::default(), Vec::new());
         for (row, (at, count)) in all.iter().enumerate() {
             let sequence = &self.sequences[*at];
             let range = sequence.cached..sequence.cached + count;
@@ -191,23 +225,39 @@ impl<B: Backend> Engine<B> {
             batch.tables.push(sequence.pages.clone());
             if range.end == sequence.tokens.len() {
                 batch.wanted.push(batch.tokens.len() - 1);
-                // A step that fails is tried again with the same random numbers.
-                let Settings { temperature, top_p, .. } = sequence.settings;
-                let random = if temperature > 0.0 { uniform(sequence.random).0 } else { 0.0 };
+                wanted.push((*at, sequence.random));
+            }
+        }
+        // A step that fails is tried again with the same random numbers.
+        let (mut choices, mut states) = (Vec::new(), wanted.clone());
+        for _ in 0..steps {
+            for (at, state) in &mut states {
+                let Settings { temperature, top_p, .. } = self.sequences[*at].settings;
+                let (random, next) = uniform(*state);
+                *state = next;
+                let random = if temperature > 0.0 { random } else { 0.0 };
                 choices.push(Choice { temperature, top_p, random });
             }
         }
-        let mut chosen = self.backend.choose(&batch, &choices)?.into_iter();
+        let chosen = self.backend.choose(&batch, &choices)?;
+        if chosen.len() != choices.len() {
+            return Err("the backend chose too few tokens".into());
+        }
         for (at, count) in all {
+            self.sequences[*at].cached += count;
+        }
+        for (row, (at, _)) in wanted.iter().enumerate() {
             let sequence = &mut self.sequences[*at];
-            sequence.cached += count;
-            if sequence.cached == sequence.tokens.len() {
+            for token in chosen.iter().copied().skip(row).step_by(wanted.len()) {
                 sequence.random = uniform(sequence.random).1;
-                let token = chosen.next().ok_or("the backend chose no token")?;
                 sequence.tokens.push(token);
                 let ends = self.end.contains(&token) || sequence.tokens.len() >= sequence.max_length;
                 events.push(Event { id: sequence.id, token, ends });
+                if ends {
+                    break;
+                }
             }
+            sequence.cached = sequence.tokens.len() - 1;
         }
         Ok(())
     }

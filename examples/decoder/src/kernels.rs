@@ -17,6 +17,8 @@ use crate::weights::{Format, Matrix};
 /// Most sequences, and most tokens of a step.
 const SEQUENCES: usize = 64;
 pub const CHUNK: usize = 4096;
+/// Most steps of a graph: the host is waited for once.
+const STEPS: usize = 8;
 /// Blocks of attention that fill a GPU, most parts of a sequence, and keys that a block reads at once.
 const BLOCKS: usize = 264;
 const MOST_PARTS: usize = 64;
@@ -28,6 +30,11 @@ const EXPERT_ROWS: [(usize, usize); 3] = [(12, 16), (512, 64), (usize::MAX, 96)]
 const STORE: MatmulKernel<f16> = matmul_kernel!(dtype = f16, a = k_major, b = k_major, c = n_major);
 const ADD: MatmulKernel<f16> =
     matmul_kernel!(dtype = f16, out = f32, a = k_major, b = k_major, c = n_major, alpha_beta = true);
+
+#[kernel(T = f16)]
+fn copied<T>(x: &Tensor<T, N>, y: &mut Tensor<T, N>) {
+    copy(tile(x, 2048, block.x), tile(y, 2048, block.x));
+}
 
 /// Weights in buffers.
 struct Weights {
@@ -78,6 +85,7 @@ pub struct Kernels<R> {
 }
 
 /// Tokens of a step.
+#[derive(Clone)]
 struct Step<'a> {
     count: usize,
     /// The rows whose logits are wanted.
@@ -86,6 +94,8 @@ struct Step<'a> {
     prompts: Vec<[usize; 3]>,
     /// Into how many parts the keys of each sequence are divided.
     parts: usize,
+    /// How many steps of the graph come before.
+    before: usize,
 }
 
 /// The numbers in f16 at byte `at` of each block of 32, column after column.
@@ -184,9 +194,13 @@ impl Plan {
 
     /// Tokens, positions or rows of the table, of these rows of a step.
     fn input(&self, step: &Step, at: usize, rows: std::ops::Range<usize>) -> Value {
-        let (buffer, most) =
-            if step.prompts.is_empty() { ("newest", SEQUENCES) } else { ("prompts", self.chunk) };
-        self.vector(buffer, rows.len()).from(at * most + rows.start)
+        let (buffer, part) = match (at, step.before) {
+            _ if !step.prompts.is_empty() => ("prompts", at * self.chunk),
+            (_, 0) | (2, _) => ("newest", at * SEQUENCES),
+            (0, before) => ("chosen", (before - 1) * SEQUENCES),
+            (_, before) => ("newest", (2 + before) * SEQUENCES),
+        };
+        self.vector(buffer, rows.len()).from(part + rows.start)
     }
 
     /// The attention of a layer, from queries, keys and values to `attended`.
@@ -208,7 +222,7 @@ impl Plan {
             (by_heads("qkv", count, heads + 2 * kv_heads, width), stored.clone().map(Value::written));
         let args = [&tokens(0..count)[..], std::slice::from_ref(&table), &angles, &[qkv.written()], &stores]
             .concat();
-        all.push(self.launch("rotate", args));
+        all.push(self.launch(if step.prompts.is_empty() { "rotate" } else { "rotate prompts" }, args));
         let scale = Value::Number(1.0 / (head as f32).sqrt());
         if step.prompts.is_empty() {
             let grouped = |buffer: &str, width| {
@@ -330,7 +344,8 @@ impl Plan {
             all.push(self.linear(head, "normed", "logits", rows, To::Single));
             let choice = |at: usize| self.vector("choices", rows).from(at * SEQUENCES);
             let logits = self.rows("logits", rows, head.rows);
-            let args = [choice(0), choice(1), choice(2), logits, self.vector("chosen", rows).written()];
+            let chosen = self.vector("chosen", rows).from(step.before * SEQUENCES).written();
+            let args = [choice(0), choice(1), choice(2 + step.before), logits, chosen];
             all.push(self.launch("sample", args));
         }
         all
@@ -381,8 +396,8 @@ impl<R: Runner> Kernels<R> {
         Ok(())
     }
 
-    /// Runs a step. Logits and samples are in buffers.
-    fn run(&mut self, batch: &Batch) -> Result<()> {
+    /// Runs steps, all but the first of which read the tokens that have been chosen. Logits of the last one and samples are in buffers.
+    fn run(&mut self, batch: &Batch, steps: usize) -> Result<()> {
         let (count, pages) = (batch.tokens.len(), self.plan.config.context.div_ceil(PAGE));
         let is_prompt = count > batch.tables.len() || batch.wanted.len() < count;
         if count > self.plan.chunk.max(SEQUENCES) || batch.tables.len() > SEQUENCES {
@@ -393,11 +408,15 @@ impl<R: Runner> Kernels<R> {
         let (buffer, most) = if is_prompt { ("prompts", self.plan.chunk) } else { ("newest", SEQUENCES) };
         let padded = |all: &[u32], length: usize| [all, &vec![0; length - all.len()]].concat();
         let sequences: Vec<u32> = batch.sequences.iter().map(|of| *of as u32).collect();
-        let inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, most)).concat();
+        let mut inputs = [&batch.tokens, &batch.positions, &sequences].map(|of| padded(of, most)).concat();
+        for step in 1..if is_prompt { 1 } else { STEPS as u32 } {
+            let positions: Vec<u32> = batch.positions.iter().map(|of| of + step).collect();
+            inputs.extend(padded(&positions, most));
+        }
         self.write(buffer, inputs)?;
         let table: Vec<u32> = batch.tables.iter().flat_map(|of| padded(of, pages)).collect();
         self.write("table", padded(&table, SEQUENCES * pages))?;
-        let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + 1);
+        let longest = batch.positions.iter().max().map_or(0, |last| *last as usize + steps);
         let mut prompts: Vec<[usize; 3]> = Vec::new();
         for (row, sequence) in batch.sequences.iter().enumerate().filter(|_| is_prompt) {
             match prompts.last_mut() {
@@ -406,9 +425,11 @@ impl<R: Runner> Kernels<R> {
             }
         }
         let (parts, wanted) = (self.plan.parts(count, longest), &batch.wanted[..]);
-        let step = Step { count, wanted, prompts, parts };
-        // Each number of sequences and of parts has one graph.
-        self.runner.run((!is_prompt).then_some([count, parts]), &|| self.plan.launches(&step))
+        let first = Step { count, wanted, prompts, parts, before: 0 };
+        let launches = |before| self.plan.launches(&Step { before, ..first.clone() });
+        // Each number of sequences, of parts and of steps has one graph.
+        let graph = (!is_prompt).then_some([count, parts, steps]);
+        self.runner.run(graph, &|| (0..steps).flat_map(launches).collect())
     }
 }
 
@@ -431,15 +452,16 @@ fn buffers(runner: &mut impl Runner, model: &Model, chunk: usize) -> Result<Hash
         ("logits", Elem::F32, SEQUENCES * model.embedding.rows),
         // Tokens, positions and rows of the table.
         ("prompts", Elem::I32, 3 * chunk),
-        ("newest", Elem::I32, 3 * SEQUENCES),
+        // The same, and positions of further steps.
+        ("newest", Elem::I32, (2 + STEPS) * SEQUENCES),
         ("table", Elem::I32, SEQUENCES * context.div_ceil(PAGE)),
         // Attention by parts: results, maxima and sums, and how many parts have arrived.
         ("results", Elem::F32, blocks * head),
         ("sums", Elem::F32, 2 * blocks),
         ("arrived", Elem::I32, SEQUENCES * kv_heads),
-        // Temperatures, top-p and random numbers, and the tokens.
-        ("choices", Elem::F32, 3 * SEQUENCES),
-        ("chosen", Elem::I32, SEQUENCES),
+        // Temperatures, top-p, random numbers of each step, and the tokens of each.
+        ("choices", Elem::F32, (2 + STEPS) * SEQUENCES),
+        ("chosen", Elem::I32, STEPS * SEQUENCES),
         ("routes", Elem::F32, tokens * experts),
         ("experts", Elem::I32, routed(1)),
         ("shares", Elem::F32, routed(1)),
@@ -478,6 +500,11 @@ pub fn kernels(runner: &mut impl Runner, model: &Model) -> Result<HashMap<String
                 add(&sum, weights::linear_q8!(Y = f32, ADD = 1).def())?;
                 add(&single, weights::linear_q8!(Y = f32).def())?;
             }
+            Format::Q4 if is_hopper => {
+                add(&half, weights::linear_q4_hopper().def())?;
+                add(&sum, weights::linear_q4_hopper!(Y = f32, ADD = 1).def())?;
+                add(&single, weights::linear_q4_hopper!(Y = f32).def())?;
+            }
             Format::Q4 => {
                 add(&half, weights::linear_q4().def())?;
                 add(&sum, weights::linear_q4!(Y = f32, ADD = 1).def())?;
@@ -494,8 +521,11 @@ pub fn kernels(runner: &mut impl Runner, model: &Model) -> Result<HashMap<String
         Format::Q8 => add("embed", embed::embed_q8().def())?,
         _ => add("embed", embed::embed().def())?,
     }
+    add("copy", copied().def())?;
     add("norm", rms_norm::rms_norm().def())?;
     add("rotate", paged::rotate_and_store().specialize(&sizes)?.def())?;
+    let all_heads = [&sizes[..], &[("H", config.kv_heads)]].concat();
+    add("rotate prompts", paged::rotate_and_store().specialize(&all_heads)?.def())?;
     add("attend", paged::paged_attention().specialize(&sizes)?.def())?;
     add("prefill", paged::paged_prefill().specialize(&sizes)?.def())?;
     add("gate", gated::gated!(T = f16).def())?;
@@ -537,12 +567,31 @@ impl<R: Runner> Backend for Kernels<R> {
         self.plan.pages
     }
 
+    fn grow(&mut self, pages: usize) -> Result<()> {
+        let (count, size) = (self.runner.buffers(), PAGE * self.plan.config.widths()[1]);
+        for _ in 0..2 * self.plan.layers.len() {
+            if let Err(why) = self.runner.zeros(Elem::F16, pages * size) {
+                self.runner.truncate(count);
+                return Err(why);
+            }
+        }
+        let old = self.plan.layers.iter().flat_map(|layer| layer.pages);
+        for (at, old) in old.enumerate().collect::<Vec<_>>().into_iter().rev() {
+            let [from, to] = [old, count + at].map(|buffer| Value::vector(buffer, self.plan.pages * size));
+            let copy = self.plan.launch("copy", [from, to.written()]);
+            self.runner.run(None, &|| vec![copy.clone()])?;
+            self.runner.replace(old);
+        }
+        self.plan.pages = pages;
+        Ok(())
+    }
+
     fn limits(&self) -> [usize; 2] {
         [SEQUENCES, self.plan.chunk]
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
-        self.run(batch)?;
+        self.run(batch, 1)?;
         if batch.wanted.is_empty() {
             return Ok(Vec::new());
         }
@@ -551,19 +600,27 @@ impl<R: Runner> Backend for Kernels<R> {
         Ok(logits)
     }
 
+    fn most_steps(&self) -> usize {
+        STEPS
+    }
+
     fn choose(&mut self, batch: &Batch, choices: &[Choice]) -> Result<Vec<u32>> {
-        let mut all = vec![0; 3 * SEQUENCES];
-        for (at, Choice { temperature, top_p, random }) in choices.iter().enumerate() {
-            for (part, number) in [temperature, top_p, random].into_iter().enumerate() {
-                all[part * SEQUENCES + at] = number.to_bits();
+        let rows = batch.wanted.len().max(1);
+        let mut all = vec![0; (2 + STEPS) * SEQUENCES];
+        for (step, choices) in choices.chunks(rows).enumerate() {
+            for (at, Choice { temperature, top_p, random }) in choices.iter().enumerate() {
+                for (part, number) in [(0, temperature), (1, top_p), (2 + step, random)] {
+                    all[part * SEQUENCES + at] = number.to_bits();
+                }
             }
         }
         self.write("choices", all)?;
-        self.run(batch)?;
+        self.run(batch, (choices.len() / rows).max(1))?;
         if choices.is_empty() {
             return Ok(Vec::new());
         }
         let tokens: Vec<i32> = numbers(&self.runner.read(self.plan.buffers["chosen"])?);
-        Ok(tokens[..choices.len()].iter().map(|token| token.cast_unsigned()).collect())
+        let steps = tokens.chunks(SEQUENCES).take(choices.len() / rows);
+        Ok(steps.flat_map(|step| &step[..rows]).map(|token| token.cast_unsigned()).collect())
     }
 }

@@ -35,6 +35,12 @@ pub trait Runner {
     fn is_hopper(&self) -> bool;
     /// A new buffer of zeros, and its number.
     fn zeros(&mut self, elem: Elem, count: usize) -> Result<usize>;
+    /// The number of buffers.
+    fn buffers(&self) -> usize;
+    /// Frees the last buffers, but for this number of them.
+    fn truncate(&mut self, count: usize);
+    /// The last buffer gets the number of another one, which is freed.
+    fn replace(&mut self, buffer: usize);
     /// A new buffer, and its number.
     fn buffer(&mut self, elem: Elem, bytes: &[u8]) -> Result<usize>;
     /// Writes a whole buffer.
@@ -44,7 +50,7 @@ pub trait Runner {
     /// A kernel, and its number.
     fn kernel(&mut self, def: &KernelDef) -> Result<usize>;
     /// Runs launches in order. Launches with the same numbers of a graph are the same.
-    fn run(&mut self, graph: Option<[usize; 2]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()>;
+    fn run(&mut self, graph: Option<[usize; 3]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()>;
 }
 
 /// Numbers as bytes.

@@ -3,7 +3,6 @@
 //! A [`model`] is weights and sizes. An [`engine::Backend`] runs it: [`host`] in plain loops on the CPU, or [`kernels`], whose launches run on a
 //! [`device`] or in the [simulator](simulated). The [`engine`] runs several sequences together, whose keys and values are in pages.
 
-pub mod bench;
 pub mod device;
 pub mod engine;
 pub mod gguf;
@@ -14,7 +13,6 @@ pub mod model;
 pub mod random;
 pub mod safetensors;
 pub mod simulated;
-pub mod soak;
 pub mod tokenizer;
 pub mod weights;
 

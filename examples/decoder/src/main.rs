@@ -17,14 +17,11 @@ use decoder::host::Host;
 use decoder::kernels::{CHUNK, Kernels};
 use decoder::model::Model;
 use decoder::tokenizer::Tokenizer;
-use decoder::weights::Format;
-use decoder::{Result, bench, random, simulated, soak};
+use decoder::{Result, simulated};
 use tilewright::runtime::bundle;
 
 const USAGE: &str = "usage: decoder [options] PROMPT...
-       decoder bench [options]         times of random weights on the first GPU
-       decoder soak N                  N sequences of a small model come and go on the first GPU, and are checked
-       decoder bundle FILE [options]   writes the kernels of a model, or of a shape, for sm_90; needs no GPU
+       decoder bundle FILE [options]   writes the kernels of a model for sm_90; needs no GPU
   --model PATH       a GGUF file, or a folder with safetensors  [target/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf]
   --bundle FILE      takes kernels from a bundle; trust it as the program itself
   --tokens N         most tokens of an answer  [64]
@@ -33,12 +30,7 @@ const USAGE: &str = "usage: decoder [options] PROMPT...
   --seed S           the seed of samples  [0]
   --ids              print tokens as numbers
   --time             print how long loading, the first token and the others took
-  --host             compute on the CPU, also where there is a GPU
-  --shape NAME       of bench and bundle: llama-1b, llama-8b or experts-8  [llama-1b]
-  --format FORMAT    of their weights: f16, or w4, 4 bits with a scale and an offset for each 32  [f16]
-  --batch N,N,...    sequences that decode at once, at most 64  [1,8,64]
-  --context N        tokens of each before  [128]
-  --prefill N        tokens of a prompt, or 0  [4096]";
+  --host             compute on the CPU, also where there is a GPU";
 
 /// Pages of 64 tokens.
 const PAGES: usize = 1024;
@@ -51,9 +43,6 @@ struct Options {
     ids: bool,
     host: bool,
     time: bool,
-    shape: Option<String>,
-    format: Format,
-    sizes: bench::Sizes,
     words: Vec<String>,
 }
 
@@ -65,9 +54,6 @@ fn options() -> Result<Options> {
         ids: false,
         host: false,
         time: false,
-        shape: None,
-        format: Format::F16,
-        sizes: bench::Sizes { batches: vec![1, 8, 64], context: 128, prefill: 4096 },
         words: Vec::new(),
     };
     let mut args = std::env::args().skip(1);
@@ -83,20 +69,6 @@ fn options() -> Result<Options> {
             "--ids" => options.ids = true,
             "--host" => options.host = true,
             "--time" => options.time = true,
-            "--shape" => options.shape = Some(value()?),
-            "--format" => {
-                options.format = match value()?.as_str() {
-                    "f16" => Format::F16,
-                    "w4" => Format::Q4,
-                    other => return Err(format!("there is no format `{other}`: write f16 or w4").into()),
-                }
-            }
-            "--batch" => {
-                let batches = value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>();
-                options.sizes.batches = batches?;
-            }
-            "--context" => options.sizes.context = value()?.parse()?,
-            "--prefill" => options.sizes.prefill = value()?.parse()?,
             _ if arg.starts_with("--") => return Err(format!("there is no option `{arg}`\n{USAGE}").into()),
             _ => options.words.push(arg),
         }
@@ -111,19 +83,10 @@ fn run() -> Result<()> {
         unsafe { bundle::load(path)? };
     }
     let words: Vec<&str> = options.words.iter().map(String::as_str).collect();
-    let random = || random::model(options.shape.as_deref().unwrap_or("llama-1b"), options.format);
     match words[..] {
         [] => Err(USAGE.into()),
-        ["bench"] => bench::run(&random()?, &options.sizes, options.settings.tokens),
-        ["soak", count] => {
-            let count = count.parse()?;
-            let kernels = || Kernels::new(OnDevice::open()?, &soak::model()?, soak::PAGES, soak::CHUNK);
-            println!("{}", soak::run([kernels()?, kernels()?], count, soak::LENGTH)?);
-            Ok(())
-        }
         ["bundle", path] => {
-            let model = if options.shape.is_some() { random()? } else { opened(&options)?.0 };
-            let defs = simulated::kernels(&model)?;
+            let defs = simulated::kernels(&opened(&options)?.0)?;
             let bytes = bundle::write(&defs.iter().collect::<Vec<_>>(), &["sm_90"], path)?;
             println!("{path} ({} kB, kernels: {})", bytes / 1000, defs.len());
             Ok(())

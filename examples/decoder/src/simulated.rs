@@ -38,6 +38,18 @@ impl Runner for Simulated {
         self.buffer(elem, &vec![0; elem.bytes_of(count)])
     }
 
+    fn buffers(&self) -> usize {
+        self.buffers.len()
+    }
+
+    fn truncate(&mut self, count: usize) {
+        self.buffers.truncate(count);
+    }
+
+    fn replace(&mut self, buffer: usize) {
+        self.buffers.swap_remove(buffer);
+    }
+
     fn buffer(&mut self, elem: Elem, bytes: &[u8]) -> Result<usize> {
         self.buffers.push((elem, bytes.to_vec()));
         Ok(self.buffers.len() - 1)
@@ -57,7 +69,7 @@ impl Runner for Simulated {
         Ok(self.kernels.len() - 1)
     }
 
-    fn run(&mut self, _: Option<[usize; 2]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()> {
+    fn run(&mut self, _: Option<[usize; 3]>, launches: &dyn Fn() -> Vec<Launch>) -> Result<()> {
         for Launch { kernel, args } in launches() {
             let arg = |value: &Value| match value {
                 Value::Number(number) => Arg::number(*number),

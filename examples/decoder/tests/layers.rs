@@ -1,5 +1,9 @@
 //! Layers with random weights: kernels in the simulator, compared with plain loops.
 
+#[allow(dead_code)]
+#[path = "../../../bench/gpu/decoder/soak.rs"]
+mod soak;
+
 use std::sync::Arc;
 
 use decoder::engine::{Backend, Batch, Choice};
@@ -7,7 +11,6 @@ use decoder::host::Host;
 use decoder::kernels::Kernels;
 use decoder::model::{Config, Experts, Layer, Model};
 use decoder::simulated::Simulated;
-use decoder::soak;
 use decoder::weights::{Format, Matrix};
 use tilewright::{bf16, f16};
 
@@ -103,6 +106,14 @@ fn check(config: Config, vocabulary: usize, formats: [Format; 2], prompt: u32, h
     let likeliest = |row: &[f32]| (0..vocabulary).max_by(|a, b| row[*a].total_cmp(&row[*b])).unwrap() as u32;
     let wanted: Vec<u32> = logits.chunks_exact(vocabulary).map(likeliest).collect();
     assert_eq!(kernels.choose(&both, &[choice(0.0, 0.0); 2]).unwrap(), wanted);
+    // Three steps at once choose the tokens of three steps.
+    let (mut next, mut alone) = (both.clone(), Vec::<u32>::new());
+    for _ in 0..3 {
+        next.tokens = kernels.choose(&next, &[choice(0.0, 0.0); 2]).unwrap();
+        next.positions.iter_mut().for_each(|position| *position += 1);
+        alone.extend(&next.tokens);
+    }
+    assert_eq!(kernels.choose(&both, &[choice(0.0, 0.0); 6]).unwrap(), alone);
     let chosen = kernels.choose(&both, &[choice(1.0, 0.3), choice(1.0, 0.9)]).unwrap();
     for (row, token) in logits.chunks_exact(vocabulary).zip(chosen) {
         let weight = |of: f32| f64::from(of).exp();
@@ -160,7 +171,7 @@ fn experts() {
 
 #[test]
 fn sequences_come_and_go() {
-    let kernels = || Kernels::new(Simulated::new(true), &soak::model().unwrap(), 4, 64).unwrap();
-    let done = soak::run([kernels(), kernels()], 2, 8).unwrap();
-    assert!(done.ends_with("all 4 pages are free"), "{done}");
+    let kernels = || Kernels::new(Simulated::new(true), &soak::model(8).unwrap(), 1, 64).unwrap();
+    let done = soak::run([kernels(), kernels()], 3, 8).unwrap();
+    assert!(done.contains("3 sequences joined") && done.contains("pages are free"), "{done}");
 }

@@ -25,11 +25,14 @@ struct Hashes {
     pages: Vec<[Option<u32>; PAGE]>,
     /// Steps until one fails.
     good: usize,
+    /// Most pages that there is memory for.
+    memory: usize,
+    steps: usize,
 }
 
 impl Hashes {
     fn new(pages: usize) -> Hashes {
-        Hashes { pages: vec![[None; PAGE]; pages], good: usize::MAX }
+        Hashes { pages: vec![[None; PAGE]; pages], good: usize::MAX, memory: pages, steps: 1 }
     }
 }
 
@@ -50,8 +53,20 @@ impl Backend for Hashes {
         self.pages.len()
     }
 
+    fn grow(&mut self, pages: usize) -> Result<()> {
+        if pages > self.memory {
+            return Err("out of memory".into());
+        }
+        self.pages.resize(pages, [None; PAGE]);
+        Ok(())
+    }
+
     fn limits(&self) -> [usize; 2] {
         [8, 20]
+    }
+
+    fn most_steps(&self) -> usize {
+        self.steps
     }
 
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>> {
@@ -95,7 +110,7 @@ impl Random {
 
 #[test]
 fn ten_thousand_sequences_come_and_go() {
-    let (mut random, mut engine) = (Random(1), Engine::new(Hashes::new(12), &[0]));
+    let (mut random, mut engine) = (Random(1), Engine::new(Hashes { steps: 3, ..Hashes::new(12) }, &[0]));
     // Sequences that run: their numbers, prompts, most tokens, and texts so far.
     let mut running: Vec<(u64, Vec<u32>, usize, Vec<u32>)> = Vec::new();
     let (mut joined, mut refused, mut cancelled) = (0, 0, 0);
@@ -136,7 +151,7 @@ fn what_cannot_be_served_is_refused_alone() {
     let settings = Settings { tokens: 20, ..Settings::default() };
     let first = engine.join(&[1; 100], settings).unwrap();
     let why = engine.join(&[1; 100], settings).unwrap_err().to_string();
-    assert_eq!(why, "the sequence needs 2 pages, and 1 of 3 are free");
+    assert_eq!(why, "the sequence needs 2 pages, and 1 of 3 are free: out of memory");
     assert_eq!(
         engine.join(&[], settings).unwrap_err().to_string(),
         "a prompt has 1 to 399 tokens, and this one has 0"
@@ -149,6 +164,25 @@ fn what_cannot_be_served_is_refused_alone() {
     engine.cancel(first);
     assert_eq!(engine.free_pages(), 3);
     assert!(engine.join(&[1; 100], settings).is_ok());
+}
+
+/// Memory grows at joins. Where it cannot, the other sequences go on.
+#[test]
+fn memory_that_ends_refuses_one_sequence() {
+    let mut engine = Engine::new(Hashes { memory: 5, ..Hashes::new(1) }, &[0]);
+    let settings = Settings { tokens: 30, ..Settings::default() };
+    let first = engine.join(&[1; 100], settings).unwrap();
+    let second = engine.join(&[2; 100], settings).unwrap_err().to_string();
+    assert_eq!(second, "the sequence needs 3 pages, and 0 of 3 are free: out of memory");
+    let third = engine.join(&[3; 90], settings).unwrap();
+    let mut texts = std::collections::HashMap::<u64, Vec<u32>>::new();
+    while !engine.is_idle() {
+        for event in engine.step().unwrap() {
+            texts.entry(event.id).or_default().push(event.token);
+        }
+    }
+    assert_eq!([&texts[&first], &texts[&third]], [&alone(&[1; 100], 30), &alone(&[3; 90], 30)]);
+    assert_eq!((texts.len(), engine.free_pages()), (2, 5));
 }
 
 /// A step that fails leaves every sequence as it was: it can be tried again, or its sequences cancelled.

@@ -12,6 +12,9 @@ use crate::error::{Error, Fault, While};
 use crate::stream::{Stream, is_capturing, is_default, is_per_thread, is_recorded, is_same, per_thread};
 use crate::tensor::Owner;
 
+/// The first version of CUDA whose graphs have edges of programmatic dependent launch.
+const PROGRAMMATIC_EDGES: (i32, i32) = (12, 3);
+
 /// The order of one launch relative to all streams.
 pub(crate) struct Order<'s> {
     stream: &'s Stream,
@@ -103,11 +106,12 @@ impl<'s> Order<'s> {
         if self.stream.is_recording() { self.recorded() } else { Ok(()) }
     }
 
-    /// May the kernel use programmatic dependent launch? Not if it is captured, nor if it waits for other
-    /// streams first: an ordinary launch is always correct, and the combination of a dependent launch with
-    /// such waits is not specified.
+    /// May the kernel use programmatic dependent launch? Not if it waits for other streams first: the combination is not
+    /// specified. Captured, the order is an edge of the graph, for drivers that know such edges.
     pub(crate) fn overlaps(&self) -> bool {
-        !self.stream.is_recording() && self.others.is_empty()
+        let is_known =
+            || self.stream.device().driver_version().is_ok_and(|version| version >= PROGRAMMATIC_EDGES);
+        self.others.is_empty() && (!self.stream.is_recording() || is_known())
     }
 
     /// The launch waits for the streams of its buffers. Another thread may start to capture one of them at

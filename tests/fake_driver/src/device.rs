@@ -38,8 +38,8 @@ driver! {
         Ok(())
     }
 
-    fn cuDriverGetVersion(version: *mut c_int) |_state| {
-        unsafe { give(version, 13000) };
+    fn cuDriverGetVersion(version: *mut c_int) |state| {
+        unsafe { give(version, state.settings.version) };
         Ok(())
     }
 

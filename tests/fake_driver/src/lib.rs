@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `FAKE_LOG` | the file that the log is appended to |
 //! | `FAKE_DEVICES` | how many devices there are; 1 |
+//! | `FAKE_VERSION` | the driver's version of CUDA; 13000 |
 //! | `FAKE_ARCH` | their compute capability; 90. `90,80` for two that differ |
 //! | `FAKE_ATTRIBUTES` | attributes of devices: `97:49152,5:10` |
 //! | `FAKE_MEMORY` | bytes of each device; 80 GiB |

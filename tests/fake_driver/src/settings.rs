@@ -10,6 +10,7 @@ pub(crate) struct Settings {
     pub(crate) arches: Vec<u32>,
     pub(crate) attributes: HashMap<i32, i32>,
     pub(crate) memory: u64,
+    pub(crate) version: i32,
     pub(crate) nvrtc: (i32, i32),
     /// The range of calls, from 1, during which another thread captures the stream of the first of them.
     pub(crate) capture: Option<(u64, u64)>,
@@ -58,6 +59,7 @@ impl Settings {
             arches,
             attributes: list("FAKE_ATTRIBUTES").iter().map(attribute).collect(),
             memory: text("FAKE_MEMORY").map_or(80 << 30, |text| number(&text) as u64),
+            version: text("FAKE_VERSION").map_or(13000, |text| number(&text) as i32),
             nvrtc: (number(major) as i32, number(minor) as i32),
             capture: text("FAKE_CAPTURE").map(|text| {
                 let (first, last) = text.split_once('-').expect("FAKE_CAPTURE: first-last");

@@ -2,6 +2,9 @@
 
 use crate::thread::{Kernel, Op, Stmt};
 
+/// Kernels with less shared memory let the next kernel start at once.
+const MOST_BYTES_BESIDE: u32 = 4096;
+
 /// Inserts the wait before every access to memory that other threads see, so that threads of all roles wait. Names of integers
 /// and the initialisation of mbarriers come before it. Compilers move no read before it, as pointers are not `__restrict__`.
 pub(super) fn insert(kernel: &mut Kernel) {
@@ -17,8 +20,10 @@ pub(super) fn insert(kernel: &mut Kernel) {
     let at = if kernel.body[..own].iter().any(inits) { own } else { 0 };
     // The next kernel starts when this kernel's blocks have ended. Blocks that start earlier get any free multiprocessor,
     // so that neighbours, which share operands, are far apart. The blocks of a cluster are near each other in any case,
-    // and a cluster takes longer to launch. Measured: see bench/LOG.md, "GEMM by wgmma".
-    let starts = kernel.launch.cluster.iter().any(|&blocks| blocks > 1).then_some(Op::StartNext);
-    let all = starts.into_iter().chain([Op::AwaitPrevious]).map(|op| Stmt { site: 0, op });
-    kernel.body.splice(at..at, all);
+    // and a cluster takes longer to launch. Small kernels leave room on every multiprocessor, such as for a GEMM's block. Measured: see
+    // bench/LOG.md, "GEMM by wgmma" and "The decoder: launches that overlap in graphs".
+    let launch = &kernel.launch;
+    let at_once = launch.cluster.iter().any(|&blocks| blocks > 1) || launch.shared_bytes < MOST_BYTES_BESIDE;
+    let all = at_once.then_some(Op::StartNext).into_iter().chain([Op::AwaitPrevious]);
+    kernel.body.splice(at..at, all.map(|op| Stmt { site: 0, op }));
 }

@@ -5,13 +5,13 @@ use std::time::Instant;
 use tilewright::Elem;
 use tilewright::prelude::*;
 
-use crate::Result;
-use crate::device::OnDevice;
-use crate::engine::{Backend, Engine, PAGE, Settings};
-use crate::kernels::{CHUNK, Kernels};
-use crate::launch::{Launch, Runner, Value};
-use crate::model::{Config, Model};
-use crate::weights::Matrix;
+use decoder::Result;
+use decoder::device::OnDevice;
+use decoder::engine::{Backend, Engine, PAGE, Settings};
+use decoder::kernels::{CHUNK, Kernels};
+use decoder::launch::{Launch, Runner, Value};
+use decoder::model::{Config, Model};
+use decoder::weights::Matrix;
 
 /// Bytes of a copy that is timed, and how often it is.
 const COPIED: usize = 1 << 30;
@@ -47,7 +47,7 @@ fn step_bytes(model: &Model, batch: usize, context: usize) -> f64 {
     let bytes = |of: &Matrix| (of.rows * of.row_bytes()) as f64;
     let Config { layers, experts, .. } = model.config;
     let used = experts.map_or(1.0, |of| 1.0 - (1.0 - of.used as f64 / of.count as f64).powi(batch as i32));
-    let layer = |of: &crate::model::Layer| {
+    let layer = |of: &decoder::model::Layer| {
         let router = of.router.as_ref().map_or(0.0, bytes);
         bytes(&of.qkv) + bytes(&of.output) + router + used * (bytes(&of.gate_up) + bytes(&of.down))
     };

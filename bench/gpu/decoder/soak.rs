@@ -2,20 +2,24 @@
 
 use std::collections::HashMap;
 
-use crate::Result;
-use crate::engine::{Backend, Batch, Engine, PAGE, Settings, uniform};
-use crate::model::Model;
-use crate::random;
-use crate::weights::Format;
+use decoder::Result;
+use decoder::engine::{Backend, Batch, Engine, PAGE, Settings, uniform};
+use decoder::model::Model;
+use decoder::random;
+use decoder::weights::Format;
 
-pub const PAGES: usize = 48;
+/// Pages at first.
+pub const PAGES: usize = 8;
 pub const CHUNK: usize = 256;
 /// Most tokens of a sequence, half of them of its prompt.
 pub const LENGTH: usize = 2 * PAGE - 32;
+/// The context of the model on a device, and the bytes that are left there: less than the keys and values of so many tokens.
+pub const CONTEXT: usize = 1 << 17;
+pub const LEFT: usize = 1 << 27;
 
 /// The model, of random weights.
-pub fn model() -> Result<Model> {
-    random::of([2, 128, 256, 4, 2, 64, 512], LENGTH, None, Format::F16)
+pub fn model(context: usize) -> Result<Model> {
+    random::of([2, 128, 256, 4, 4, 128, 512], context, None, Format::F16)
 }
 
 /// Random numbers.
@@ -30,12 +34,13 @@ impl Draws {
 }
 
 /// Joins `count` sequences of at most `length` tokens to the first backend, and cancels some. The second backend, of the same model, checks them.
+/// Where contexts are longer than that, there is no memory for so long sequences, which are refused.
 pub fn run<B: Backend>([backend, mut judge]: [B; 2], count: usize, length: usize) -> Result<String> {
-    let (vocabulary, pages) = (backend.vocabulary(), backend.pages());
+    let (vocabulary, context) = (backend.vocabulary(), backend.config().context);
     let (mut engine, mut draws) = (Engine::new(backend, &[0]), Draws(7));
     // The text of each sequence that runs, and where its prompt ends.
     let mut running: HashMap<u64, (Vec<u32>, usize)> = HashMap::new();
-    let (mut joined, mut refused, mut cancelled, mut checked) = (0, 0, 0, 0);
+    let (mut joined, mut refused, mut too_long, mut cancelled, mut checked) = (0, 0, 0, 0, 0);
     while joined < count || !engine.is_idle() {
         for _ in 0..draws.below(4).min(count - joined) {
             let prompt: Vec<u32> =
@@ -48,6 +53,12 @@ pub fn run<B: Backend>([backend, mut judge]: [B; 2], count: usize, length: usize
                     joined += 1;
                 }
                 Err(_) => refused += 1,
+            }
+        }
+        if context > length && draws.below(64) == 0 {
+            match engine.join(&[1], Settings { tokens: context, ..Settings::default() }) {
+                Ok(_) => return Err("there is memory for a sequence that should be too long".into()),
+                Err(_) => too_long += 1,
             }
         }
         let mut ended = Vec::new();
@@ -69,9 +80,10 @@ pub fn run<B: Backend>([backend, mut judge]: [B; 2], count: usize, length: usize
             checked += text.len() - prompt;
         }
     }
+    let pages = engine.backend.pages();
     match engine.free_pages() {
         free if free == pages => Ok(format!(
-            "{joined} sequences joined, {refused} were refused, {cancelled} cancelled; {checked} tokens are right, all {pages} pages are free"
+            "{joined} sequences joined, {refused} were refused, {too_long} for want of memory, {cancelled} cancelled; {checked} tokens are right, all {pages} pages are free"
         )),
         free => Err(format!("{free} of {pages} pages are free at the end").into()),
     }
