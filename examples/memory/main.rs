@@ -8,7 +8,11 @@
 
 mod bodies;
 mod gather;
+#[allow(dead_code)]
+mod long_rows;
 mod products;
+#[allow(dead_code)]
+mod reductions;
 mod rows;
 mod scans;
 mod stencils;
