@@ -89,7 +89,7 @@ macro_rules! tested {
 
 // Some distances are infinite, and some weights negative.
 tested!(shortest_paths: [shortest, shortest_parts],
-    |at: usize, _| if at % 11 == 0 { f64::INFINITY } else { (at % 17) as f64 - 5.0 });
+    |at: usize, _| if at.is_multiple_of(11) { f64::INFINITY } else { (at % 17) as f64 - 5.0 });
 tested!(longest_paths: [longest, longest_parts], |at: usize, _| (at % 23) as f64 - 40.0);
 tested!(widest_paths: [widest, widest_parts], |at: usize, _| (at % 13) as f64 - 20.0);
 tested!(likeliest_paths: [likeliest, likeliest_parts, likeliest_of_two_names], |at: usize, _| (at % 9) as f64 - 20.0);
