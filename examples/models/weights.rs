@@ -62,7 +62,7 @@ pub fn linear_q4<T, Y, const BN: usize, const BM: usize, const SPLIT: usize, con
 
 /// The same by wgmma, whose left operand is in registers: weights are converted once for all rows of a tile. While one warpgroup waits for its
 /// products, others convert, so a multiprocessor needs four.
-#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, arch = 90, overlaps, choose((BN, WG, BM, SPLIT, STAGES, BLOCKS) in [(64, 1, 16, 1, 4, 4), (64, 1, 16, 4, 4, 4), (128, 2, 16, 1, 4, 2), (128, 2, 64, 1, 3, 2), (64, 1, 64, 4, 4, 2), (128, 2, 128, 1, 4, 1), (128, 2, 256, 1, 3, 1)]))]
+#[kernel(T = f16 | bf16, Y = f16 | bf16 | f32, arch = 90, choose((BN, WG, BM, SPLIT, STAGES, BLOCKS) in [(64, 1, 16, 1, 4, 4), (64, 1, 16, 4, 4, 4), (128, 2, 16, 1, 4, 2), (128, 2, 64, 1, 3, 2), (64, 1, 64, 4, 4, 2), (128, 2, 128, 1, 4, 1), (128, 2, 256, 1, 3, 1)]))]
 pub fn linear_q4_hopper<
     T,
     Y,

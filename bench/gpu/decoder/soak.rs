@@ -13,7 +13,7 @@ pub const PAGES: usize = 8;
 pub const CHUNK: usize = 256;
 /// Most tokens of a sequence, half of them of its prompt.
 pub const LENGTH: usize = 2 * PAGE - 32;
-/// The context of the model on a device, and the bytes that are left there: less than the keys and values of so many tokens.
+/// The context of the model on a device, and the bytes that are left there: less than keys and values of one sequence take.
 pub const CONTEXT: usize = 1 << 17;
 pub const LEFT: usize = 1 << 27;
 

@@ -36,7 +36,7 @@ pub trait Backend {
     fn limits(&self) -> [usize; 2];
     /// Writes the keys and values of all tokens, and returns rows of logits.
     fn forward(&mut self, batch: &Batch) -> Result<Vec<f32>>;
-    /// Most tokens of each sequence that it chooses at once, where a step reads the newest tokens.
+    /// Most tokens of each sequence that it chooses at once, where it reads their newest tokens.
     fn most_steps(&self) -> usize {
         1
     }

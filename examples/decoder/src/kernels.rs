@@ -396,7 +396,7 @@ impl<R: Runner> Kernels<R> {
         Ok(())
     }
 
-    /// Runs steps, all but the first of which read the tokens that have been chosen. Logits of the last one and samples are in buffers.
+    /// Runs steps. Later ones read the tokens that the step before has chosen. Logits of the last one and samples are in buffers.
     fn run(&mut self, batch: &Batch, steps: usize) -> Result<()> {
         let (count, pages) = (batch.tokens.len(), self.plan.config.context.div_ceil(PAGE));
         let is_prompt = count > batch.tables.len() || batch.wanted.len() < count;
