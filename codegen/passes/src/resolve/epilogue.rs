@@ -258,7 +258,7 @@ fn is_worth_it(narrow: &Distribution, wide: &Distribution, fast: usize, stores: 
     Ok(efficiency(narrow, fast, stores)? * GAIN <= efficiency(wide, fast, stores)?)
 }
 
-/// The part of the bytes moved to global memory that a warp's stores of at most so many elements use, where one mode is contiguous.
+/// The part of the bytes moved to global memory that a warp's stores use, where one mode is contiguous. A store has at most `most` elements.
 fn efficiency(d: &Distribution, fast: usize, (elem, most): (Elem, i64)) -> Result<f64> {
     let vector = shared::vector(d, fast, most);
     let (mut steps, mut next) = (Vec::new(), FAR);
