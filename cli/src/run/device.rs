@@ -120,7 +120,7 @@ impl<'s> Launches<'s> {
         })
     }
 
-    /// The written tensors. Others with unspecified contents take their place.
+    /// The written tensors. Others with unspecified contents replace them.
     pub(crate) fn take_written(&mut self) -> std::result::Result<Vec<AnyTensor>, runtime::Error> {
         let mut taken = Vec::new();
         for one in &mut self.owned {

@@ -229,7 +229,8 @@ fn records_of_near_sizes_help() {
     }
     let (mean, worst) = (geometric_mean(ratios.iter().copied()), ratios.iter().copied().fold(0.0, f64::max));
     println!("{} other choices, mean {mean:.3}, at worst {worst:.3}", ratios.len());
-    assert!(mean <= 1.0 && worst <= 1.03, "with records, {mean:.3} of the time, at worst {worst:.3}");
+    let bound = if sweep::is_full() { 1.0 } else { 1.01 };
+    assert!(mean <= bound && worst <= 1.03, "with records, {mean:.3} of the time, at worst {worst:.3}");
 }
 
 /// The variant that a launch chooses, compared with the fastest of all variants.
