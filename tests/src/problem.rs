@@ -239,6 +239,15 @@ impl Problem {
     }
 }
 
+/// Sizes for a kernel: those whose matrices are vectors of all elements have rows of 67 by default.
+pub fn sizes_for(kernel: &Generated, sizes: &[(&'static str, usize)]) -> Vec<(&'static str, usize)> {
+    let rows = sizes.iter().find(|size| size.0 == "M").map_or(1, |size| size.1);
+    match kernel.name.ends_with("_dense") {
+        true => vec![("M", rows), ("N", 67), ("E", 67 * rows)],
+        false => sizes.to_vec(),
+    }
+}
+
 /// The columns of matrices that a kernel takes as vectors of all E elements.
 fn columns_of_vectors(setting: &Setting) -> Option<usize> {
     let size = |name: &str| setting.sizes.iter().find(|size| size.0 == name).map(|size| size.1);

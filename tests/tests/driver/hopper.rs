@@ -180,15 +180,15 @@ fn clusters_overlap() {
 #[test]
 fn launches_that_wait_do_not_overlap() {
     for (version, captured) in [("12020", ""), ("12030", "1"), ("13000", "1")] {
-        let run = Fake::new().set("FAKE_VERSION", version).run(captures_between_launches);
+        let run = Fake::new().set("FAKE_VERSION", version).run(|| captures_between_launches(stream()));
         let run = run.sound();
         let overlaps: Vec<&str> = launches(&run).iter().map(|launch| launch[1]).collect();
         assert_eq!(overlaps, ["1", "", captured, "1"], "{version}");
     }
 }
 
-fn captures_between_launches() {
-    let (stream, mut b) = (stream(), Builder::new("early"));
+fn captures_between_launches(stream: Stream) {
+    let mut b = Builder::new("early");
     b.program_mut().overlaps = true;
     let kernel = copies(b);
     let zeros = |stream: &Stream| DeviceTensor::<f32, 2>::zeros(stream, [100, 8]).unwrap();

@@ -125,10 +125,8 @@ fn sizes(kernel: &Generated) -> Vec<Size> {
 /// A result for one of these sizes.
 fn with_size<T>(kernel: &Generated, ([m, n, k], padding): Size, result: impl FnOnce(&Setting) -> T) -> T {
     let is_product = kernel.params.iter().any(|param| param.name == "c");
-    // Matrices as vectors of all elements have rows of 67 by default.
     let all = [("M", m), ("N", n), ("K", k), ("L", if is_product { BATCHES } else { PLANES })];
-    let dense = [("M", m), ("N", 67), ("E", 67 * m)];
-    let sizes = if kernel.name.ends_with("_dense") { &dense[..] } else { &all[..] };
+    let sizes = &problem::sizes_for(kernel, &all);
     let (paddings, values) = (&[padding], Values::Whole);
     result(&Setting { sizes, paddings, values, seed: 1, alpha: 0.5, beta: 2.0 })
 }

@@ -2,7 +2,7 @@
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Error, Options, Outcome, run_variant};
-use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::problem::{Problem, Setting, Values, sizes_for};
 use tilewright_tests::tensor::Padding;
 use tilewright_tests::{by_all_cores, gallery, sweep};
 
@@ -15,6 +15,7 @@ const SIZES: [(&[(&str, usize)], usize); 2] = [
 /// The number of variants that were compared, or the first difference.
 fn compare(kernel: &Generated, index: usize) -> Result<usize, String> {
     let (sizes, gap) = SIZES[index];
+    let sizes = &sizes_for(kernel, sizes);
     let paddings = &[Padding::new(gap, 0)];
     let setting = Setting { sizes, paddings, values: Values::Any, seed: 1, alpha: 0.5, beta: 2.0 };
     let problem = Problem::of(kernel, &setting);

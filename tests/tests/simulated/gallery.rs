@@ -5,7 +5,7 @@ use tilewright_codegen::Generated;
 use tilewright_codegen::words::{Kernels as _, Words};
 use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
-use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::problem::{Problem, Setting, Values, sizes_for};
 use tilewright_tests::tensor::Padding;
 use tilewright_tests::{by_all_cores, gallery, sweep};
 
@@ -28,6 +28,7 @@ fn check(name: &str, kernel: &Generated, index: usize) -> usize {
         _ => (mode, size),
     };
     let sizes: Vec<_> = sizes.iter().copied().map(rows).collect();
+    let sizes = sizes_for(kernel, &sizes);
     let paddings = &[Padding::new(gap, 0)];
     let setting = Setting { sizes: &sizes, paddings, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
     let problem = Problem::of(kernel, &setting);

@@ -504,17 +504,34 @@ fn every(kernel: &Generated, args: &[Arg]) -> Vec<tilewright_sim::Outcome> {
 /// Rows that do not exist are zeros.
 #[test]
 fn rows_are_gathered() {
-    let kernels = [
-        text("gather_rows", &[("W", 64), ("L", 32), ("V", 2)]),
-        text("gather_unaligned", &[("W", 128), ("L", 32)]),
-    ];
-    for kernel in &kernels {
-        inputs(kernel).rows("ids", 9).written([
-            "K = 9, M = 1, N = 1",
-            "K = 9, M = 5, N = 64",
-            "K = 9, M = 7, N = 100",
-            "K = 9, M = 8, N = 130",
-        ]);
+    let kernel = text("gather_rows", &[("W", 64), ("L", 32), ("V", 2)]);
+    inputs(&kernel).rows("ids", 9).written([
+        "K = 9, M = 1, N = 1",
+        "K = 9, M = 5, N = 64",
+        "K = 9, M = 7, N = 100",
+        "K = 9, M = 8, N = 130",
+    ]);
+    // The evaluator has no coordinates of blocks outside of tiles.
+    let (k, kernel) = (9, text("gather_unaligned", &[("W", 128), ("L", 32)]).generate().unwrap());
+    for (m, n) in [(1, 1), (5, 64), (7, 100), (8, 130)] {
+        let table: Vec<f32> = (0..k * n).map(|at| (at * 37 % 1009) as f32).collect();
+        let mut ids: Vec<i32> = (0..m).map(|at| (at * 5 % k) as i32).collect();
+        for (id, wrong) in ids.iter_mut().skip(2).step_by(3).zip([-1, k as i32, i32::MIN, i32::MAX]) {
+            *id = wrong;
+        }
+        let args = [
+            Arg::tensor(&table, [k, n]).strides([n, 1]),
+            Arg::tensor(&ids, [m]),
+            Arg::output::<f32>([m, n]).strides([n, 1]),
+        ];
+        let row = |id: &i32| match usize::try_from(*id) {
+            Ok(id) if id < k => table[id * n..(id + 1) * n].to_vec(),
+            _ => vec![0.0; n],
+        };
+        let wanted: Vec<f32> = ids.iter().flat_map(row).collect();
+        for outcome in every(&kernel, &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
+        }
     }
 }
 

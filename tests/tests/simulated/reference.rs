@@ -10,7 +10,7 @@ use tilewright_tests::{arithmetic, gathers, integers, types, views};
 const RUNS: u32 = 1;
 
 /// Kernels with a statement, or a function, that it does not have.
-const WITHOUT: [&str; 3] = ["compact", "philox", "sparse"];
+const WITHOUT: [&str; 4] = ["as_numbers", "compact", "philox", "sparse"];
 
 fn verdict(def: &KernelDef) -> Verdict {
     let definition = def.definition().expect("a definition of this version");
