@@ -151,7 +151,7 @@ pub(in crate::matmul) fn others(c: &Config, row: &'static Atom) -> Vec<Plan> {
 pub(super) fn single(c: &Config, row: &'static Atom) -> Vec<Plan> {
     match c.dtype.bytes() {
         8 => others(c, row),
-        4 if c.arch >= ring::BULK => {
+        4 => {
             let all = SINGLE.into_iter().flat_map(|tile| PARTS.map(|parts| of_parts(c, row, tile, parts)));
             all.flatten().filter(|plan| unfit(c, plan).is_none()).collect()
         }
