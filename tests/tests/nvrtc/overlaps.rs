@@ -48,8 +48,9 @@ fn faults(nvrtc: &Nvrtc, kernel: &Kernel, arch: &str) -> Option<String> {
     let (source, entry) = (cuda::print(kernel), cuda::entry(kernel));
     let compiled = nvrtc.compile(&source, &kernel.name, arch, &[]).expect("it compiles");
     let code = machine_code::of(&compiled.cubin)?;
-    // Blocks of clusters let the next kernel start before they end.
-    let begins = usize::from(kernel.launch.cluster.iter().any(|&blocks| blocks > 1));
+    // Blocks of clusters, and blocks with less than 4 KB of shared memory, let the next kernel start before they end.
+    let launch = &kernel.launch;
+    let begins = usize::from(launch.cluster.iter().any(|&blocks| blocks > 1) || launch.shared_bytes < 4096);
     if [BEGIN, WAIT].map(|opcode| code.count(opcode)) != [begins, 1] {
         return Some(format!(
             "{entry} for {arch} should wait once, and let the next kernel start {begins} times: {}",
