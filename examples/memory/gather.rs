@@ -19,7 +19,7 @@ pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize 
     copy(own, to);
 }
 
-/// The same for rows that begin between vectors: vectors of y are aligned, and vectors of the table are shifted. Each block has W
+/// Gathers rows that begin between vectors: vectors of y are aligned, and vectors of the table are shifted. Each block has W
 /// elements of a row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn gather_unaligned<T, const W: usize = 2048, const L: usize = 256, const V: usize = 4>(

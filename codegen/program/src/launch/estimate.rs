@@ -58,7 +58,7 @@ pub fn cost(kernel: &Kernel) -> Option<Cost> {
     cost_with(kernel, &HOPPER)
 }
 
-/// The same for other numbers.
+/// The estimate with other rates, which `cargo xtask calibrate` tries.
 pub fn cost_with(kernel: &Kernel, rates: &Rates) -> Option<Cost> {
     let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside, rates)?;
     let once = once.executed();

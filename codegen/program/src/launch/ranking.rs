@@ -69,7 +69,7 @@ pub fn ranking(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<R
     ranking_by(kernel, given, limits, &|program| program.launch.cost.or_else(|| estimate::cost(program)))
 }
 
-/// The same by other costs.
+/// The decision if variants had other costs.
 pub fn ranking_by(
     kernel: &Generated,
     given: &[Given],

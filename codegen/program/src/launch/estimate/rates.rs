@@ -59,7 +59,7 @@ rates! {
     bulk_added: 2.0,
     /// Further bytes for each row of a box of a bulk store, where rows of a result begin in the middle of a sector.
     cut_box: 20.0,
-    /// The same for each row of a tile. Boxes of a tile store its parts soon after each other, two tiles do not.
+    /// Further bytes for each row of a tile there. Boxes of a tile store its parts soon after each other, two tiles do not.
     cut_tile: 93.0,
     /// Further wavefronts of shared memory for each byte of vectors of 16 bytes whose rows begin in the middle of a sector.
     cut: 0.018,
